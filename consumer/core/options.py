@@ -18,6 +18,12 @@ class MemberOptions:
     client: str = ""
     """What the member is called (client.id), for people."""
 
+    library: str = ""
+    """Name and version of the library of a gateway's client, for people."""
+
+    gateway: str = ""
+    """Where clients find the gateway whose client the member is, for people."""
+
     consumer_id: str | None = None
     """The name that the user chose for this consumer (the old consumer's consumer.id)."""
 

@@ -16,7 +16,7 @@ from consumer.gateway.relay.tls_options import check_names, demands_login, gatew
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.cli.brokers import security_options
 from zkcoord.config.option_spec import Use
-from zkcoord.config.settings import log_options, zk_options
+from zkcoord.config.settings import http_options, log_options, zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
@@ -65,9 +65,13 @@ def run(args: argparse.Namespace) -> int:
     for note in notes(security):
         log.warning("%s", note)
     try:
-        return Gateway(options, zk, security, tls).run()
+        gateway = Gateway(options, zk, security, tls)
+        status = gateway.run()
     finally:
         logs.stop()
+    if not gateway.ending.complete:
+        os._exit(status)  # threads that still wait for a broker would hold the process up
+    return status
 
 
 def gateway_options(settings: Settings) -> GatewayOptions:
@@ -105,6 +109,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         guardian=settings.switch("guardian"),
         names_gateways=settings.switch("gateways_in_metadata"),
         broker_hosts=settings.text("broker_hosts"),
+        http=http_options(settings),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,8 +66,12 @@ class Cluster:
 
     def live_members(self, group: str) -> tuple[str, ...]:
         """Live members of Kafka's own protocol that hold a group."""
+        return self.live_members_of([group]).get(group, ())
+
+    def live_members_of(self, groups: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        """The same of several groups, by group."""
         with self._lock:
-            return self._groups.live_members([group]).get(group, ())
+            return self._groups.live_members(groups)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offsets of partitions, as far as they can be found out now."""

@@ -37,7 +37,6 @@ from kafka.protocol.consumer import (
     SyncGroupResponse,
 )
 from kafka.protocol.metadata import (
-    ApiVersionsRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
@@ -96,8 +95,8 @@ _CLASSES: dict[int, tuple[Any, Any]] = {
     ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
     TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
-SERIAL = frozenset({"sarama"})
-_BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
+BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
+"""What kafka-python's coders raise for bytes that are no message."""
 HEAD_BYTES_MIN = 8
 
 
@@ -139,23 +138,10 @@ def decode(head: Head, frame: bytes) -> Any:
     of = _CLASSES[head.key][0]
     try:
         body = of.decode(frame, version=head.version, header=True)
-    except _BAD as error:
+    except BAD as error:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
     _refuse_nulls(head.version, of.fields.values(), body)
     return body
-
-
-def is_serial(head: Head, frame: bytes) -> bool:
-    """Whether a client says, in ApiVersions from version 3 on, that it is of a library that asks a
-    broker for nothing else until it has an answer.
-    """
-    if head.version < 3:
-        return False
-    try:
-        body = ApiVersionsRequest.decode(frame, version=head.version, header=True)
-    except _BAD:
-        return False
-    return body.client_software_name in SERIAL
 
 
 def _refuse_nulls(version: int, fields: Iterable[Any], value: Any) -> None:
@@ -191,7 +177,7 @@ def member_request(head: Head, body: Any) -> wire.Request:
     """A request of a member, whatever its version. Raises `BadFrameError`."""
     try:
         return _REQUESTS[head.key](head, body)
-    except _BAD as error:
+    except BAD as error:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
 
 
@@ -201,6 +187,12 @@ def encode(head: Head, **fields: Any) -> bytes:
     response.API_VERSION = head.version
     response.with_header(correlation_id=head.correlation_id)
     return bytes(response.encode(header=True, framed=True))
+
+
+def decode_answer(head: Head, frame: bytes) -> tuple[Any, Any]:
+    """A framed answer of `encode` again, and its class."""
+    of = _CLASSES[head.key][1]
+    return of.decode(frame[4:], version=head.version, header=True), of
 
 
 def encode_answer(head: Head, body: Any, answer: wire.Answer) -> bytes:

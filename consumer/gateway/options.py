@@ -8,6 +8,7 @@ from typing import Any
 
 from consumer.gateway.address import Address
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
+from zkcoord.config.settings import HttpOptions
 from zkcoord.znodes.paths import Layout
 
 BROKER_PORTS_APART = 1
@@ -47,6 +48,7 @@ class GatewayOptions:
     connections_per_address_max: int = 5_000
     broker_hosts: str = ""
     demands_login: bool = False
+    http: HttpOptions | None = None
 
     @property
     def host(self) -> str:

@@ -70,6 +70,7 @@ def permissions(
     asked = [
         (tuple(part), connection.ask(*_harmless(need, part))) for part in _parts(need, unknown)
     ]
+    connection.figures.questions[need.value] += len(asked)
     return _judged(connection, need, frozenset(groups) - frozenset(unknown), asked)
 
 

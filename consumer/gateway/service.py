@@ -27,6 +27,13 @@ from consumer.gateway.members.agents import Agents, find_begin, guard
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
+from consumer.gateway.operation import direct_members
+from consumer.gateway.operation.chores import Chores
+from consumer.gateway.operation.codes import OK, REFUSED, codes_of_answer
+from consumer.gateway.operation.direct_members import DirectMembers
+from consumer.gateway.operation.ending import GatewayEnd, hand_over
+from consumer.gateway.operation.figures import RelayFigures
+from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
@@ -53,9 +60,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
-CLOSE_S = 8.0
 GROUPS_PER_REQUEST_MAX = 1_000
-FIRST_LOOK_S = 10.0
 
 
 @dataclass(slots=True)
@@ -78,6 +83,9 @@ class Gateway:
         tls: GatewayTls = PLAIN_TLS,
     ) -> None:
         self.options = options
+        self.own = Address(options.host, options.listen.port)
+        self.figures = RelayFigures()
+        self.reports = Reports(options.http, self)
         self.zk = zk
         self.tls = tls
         self._client_tls = (
@@ -95,31 +103,19 @@ class Gateway:
             lambda port, session_id: guard(self.guardian, port, session_id),
         )
         self.session.use(
-            Neighbours(
-                options.layout,
-                zk.acl,
-                zk.roles,
-                Address(options.host, options.listen.port),
-                self._gateways_changed,
-            )
+            Neighbours(options.layout, zk.acl, zk.roles, self.own, self._gateways_changed)
         )
         self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
-        self.groups = WireGroups(
-            boot_ms,
-            self.members.post,
-            Agents(zk, options.layout, self.members.post, self._new_guardian).make,
-            self._answered,
-            self._begin,
-            lambda: str(uuid.uuid4()),
-            options.limits,
-            options.times,
-            ClientMemory(self.session, options.layout, zk.acl),
-        )
+        self.groups = self._wire_groups()
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
-        self._leftovers_at = 0.0
+        self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
+        self.chores = Chores(
+            (LEFTOVERS_EVERY_S, self.leftovers.look),
+            (direct_members.LOOK_EVERY_S, self.direct.look),
+        )
         self._connections: dict[int, ClientConnection] = {}
         self._numbers = 0
         self._tickets = 0
@@ -127,7 +123,22 @@ class Gateway:
         self._servers: dict[int, asyncio.Server] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
-        self._stopping: asyncio.Event
+        self.ending = GatewayEnd()
+
+    def _wire_groups(self) -> WireGroups:
+        options, zk, post = self.options, self.zk, self.members.post
+        agents = Agents(zk, options.layout, post, self._new_guardian, str(self.own))
+        return WireGroups(
+            boot_ms,
+            post,
+            agents.make,
+            self._answered,
+            self._begin,
+            lambda: str(uuid.uuid4()),
+            options.limits,
+            options.times,
+            ClientMemory(self.session, options.layout, zk.acl),
+        )
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises
@@ -137,22 +148,18 @@ class Gateway:
 
     async def _main(self, ready: Callable[[], None]) -> int:
         self._events = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._events.add_signal_handler(number, self._stopping.set)
+        self.ending.listen(self._events)
         self._events.add_signal_handler(signal.SIGHUP, self.tls.look, True)
         self.members.attach(self.groups)
         self.members.attach(self.session)
         self.members.post(self.session.start)
         self.members.start(self._members_end)
+        self.reports.start(self._events)
         try:
-            self.seen = await self._run(self.cluster.look)
-            await self._listen(BEGIN, self.options.listen.port)
-            await self._follow_brokers()
-            ready()
-            await self._serve()
+            await self.ending.meanwhile(self._serve(ready))
         finally:
-            await self._close()
+            await self.ending.finish(self._close())
+            self.pool.shutdown(wait=False, cancel_futures=True)
         return 1 if self.members.failure is not None else 0
 
     def _new_guardian(self) -> Guardian:
@@ -171,20 +178,21 @@ class Gateway:
         )
 
     def _members_end(self) -> None:
-        self._events.call_soon_threadsafe(self._stopping.set)
+        self._events.call_soon_threadsafe(self.ending.stopping.set)
 
-    async def _serve(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await asyncio.wait_for(self._stopping.wait(), LOOK_EVERY_S)
-            except asyncio.TimeoutError:
-                for connection in list(self._connections.values()):
-                    connection.drop_if_slow()
-                await self._run(self.tls.look)
-                await self._look()
-                if self._events.time() >= self._leftovers_at:
-                    self._leftovers_at = self._events.time() + LEFTOVERS_EVERY_S
-                    await self._run(self.leftovers.look)
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        """Until it is cancelled."""
+        self.seen = await self._run(self.cluster.look)
+        await self._listen(BEGIN, self.options.listen.port)
+        await self._follow_brokers()
+        ready()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            for connection in list(self._connections.values()):
+                connection.drop_if_slow()
+            await self._run(self.tls.look)
+            await self._look()
+            await self.chores.do(self._run, self._events.time())
 
     async def _look(self) -> None:
         try:
@@ -226,7 +234,7 @@ class Gateway:
 
     def _accept(self, broker_id: int) -> asyncio.Protocol:
         self._numbers += 1
-        connection = ClientConnection(Listener(self, broker_id), self._numbers)
+        connection = ClientConnection(Listener(self, broker_id), self._numbers, self.figures)
         self._connections[self._numbers] = connection
         if self._client_tls is None:
             return connection
@@ -269,10 +277,9 @@ class Gateway:
         back to the one that it has lost. Where gateways are not named, a broker, at this gateway's
         address of it.
         """
-        own = Address(self.options.host, self.options.listen.port)
         for known, address in self.gateways:
-            if address == own:
-                return known, own
+            if address == self.own:
+                return known, self.own
         known = broker_id if broker_id in self.seen.brokers else min(self.seen.brokers, default=0)
         return known, self.options.broker_address(known)
 
@@ -316,6 +323,7 @@ class Gateway:
                 shown(ours[0]),
                 shown(head.client_id),
             )
+            self.figures.answered(head.key, REFUSED, 0.0)
             return frames.refused_transaction(head, body)
         may = permissions(connection, NEEDS.get(head.key, GroupRight.READ), groups)
         self._spawn(self.tools.answer(connection, head, body, may))
@@ -351,7 +359,7 @@ class Gateway:
             self._to_member(connection, head, body, request)
         else:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            connection.answer_later(head, frames.refused(head, body, code))
+            connection.answer_later(head, frames.refused(head, body, code), REFUSED)
 
     def _to_member(
         self, connection: ClientConnection, head: Head, body: Any, request: Request
@@ -359,7 +367,13 @@ class Gateway:
         self._tickets += 1
         ticket = self._tickets
         self._open[ticket] = OpenRequest(connection, head, body)
-        caller = Caller(connection.number, head.client_id, connection.peer, connection.is_shared)
+        caller = Caller(
+            connection.number,
+            head.client_id,
+            connection.peer,
+            connection.software,
+            connection.is_shared,
+        )
         self.members.post(lambda: self.groups.request(ticket, caller, request))
 
     def _another(self, connection: ClientConnection) -> None:
@@ -398,7 +412,7 @@ class Gateway:
         permitted = await may
         node_id, address = self.coordinator(listener.broker_id)
         found = frames.found_coordinator(head, keys, permitted, node_id, address)
-        connection.answer_later(head, found)
+        connection.answer_later(head, found, OK if permitted.issuperset(keys) else REFUSED)
 
     # answers
 
@@ -408,9 +422,8 @@ class Gateway:
 
     def _send(self, ticket: int, answer: Answer) -> None:
         asked = self._open.pop(ticket)
-        asked.connection.answer_later(
-            asked.head, frames.encode_answer(asked.head, asked.body, answer)
-        )
+        frame = frames.encode_answer(asked.head, asked.body, answer)
+        asked.connection.answer_later(asked.head, frame, codes_of_answer(answer))
 
     def _spawn(self, work: Any) -> None:
         task = self._events.create_task(work)
@@ -436,27 +449,27 @@ class Gateway:
         """On the members' thread."""
         self.pool.submit(find_begin, self.cluster, group, ask, answer)
 
+    # what is said of it
+
+    @property
+    def listening(self) -> bool:
+        """Whether clients can begin."""
+        return -1 in self._servers
+
+    @property
+    def connections(self) -> int:
+        """How many there are of clients."""
+        return len(self._connections)
+
     # the end
 
     async def _close(self) -> None:
         for server in self._servers.values():
             server.close()
-        self.members.post(self.groups.close)
-        deadline = self._events.time() + CLOSE_S
-        while self._events.time() < deadline and not self.members.stopped.is_set():
-            if await self._ask_members(lambda: self.groups.finished):
-                break
-            await asyncio.sleep(0.02)
-        self.members.post(self.session.close)
-        while self._events.time() < deadline and not self.members.stopped.is_set():
-            if await self._ask_members(lambda: self.session.finished):
-                break
-            await asyncio.sleep(0.02)
+        await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()
         self.members.stop()
-        await self._run(self.members.join, CLOSE_S)
-        await self._run(self.store.close)
-        await self._run(self.cluster.close)
-        await self._run(self.guardian.stop)
-        self.pool.shutdown(wait=False)
+        for work in (self.members.join, self.store.close, self.cluster.close, self.guardian.stop):
+            await self._run(work)
+        await self._run(self.reports.stop)

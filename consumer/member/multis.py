@@ -123,6 +123,8 @@ class MemberMultis:
             user_data=user_data or o.user_data,
             client=o.client,
             host=o.host,
+            library=o.library,
+            gateway=o.gateway,
             session_timeout_ms=self.session_timeout_ms,
         )
 

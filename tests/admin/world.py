@@ -111,6 +111,8 @@ class World:
         client: str = "app",
         host: str = "host.example",
         instance: str | None = None,
+        library: str = "",
+        gateway: str = "",
     ) -> int:
         """A registration with its channel; its incarnation."""
         self.client.ensure_path(self.layout.channel(group, name))
@@ -121,6 +123,8 @@ class World:
             client=client,
             host=host,
             instance=instance,
+            library=library,
+            gateway=gateway,
             process="p",
         )
         self.client.ensure_path(self.layout.ids(group))

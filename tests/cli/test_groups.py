@@ -24,6 +24,7 @@ from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import GetData, Missing, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group, list_groups, shown_state
+from zkcoord.znodes.gateway_nodes import instance_of_client
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 30.0
@@ -141,6 +142,41 @@ def test_static_members_have_their_instance_as_in_kafkas_tool(zk_hosts: str, run
         ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"],
         ["g", "g_a", "node-1", "host.example", "app", "0"],
     ]
+
+
+def test_clients_of_gateways_have_library_and_gateway_and_no_instance_of_their_own(
+    zk_hosts: str, run: Run
+) -> None:
+    unnamed = instance_of_client("me-1")
+    with world(zk_hosts) as found:
+        found.group("g")
+        found.member(
+            "g", "g_a", {"orders": 1}, "me", "10.0.0.7", unnamed, "librdkafka 2.16", "gw1:9192"
+        )
+        found.member("g", "g_b", {"orders": 1})
+        _, plain, _ = run("groups", "describe", "g", "--members")
+        _, verbose, _ = run("groups", "describe", "g", "--members", "--verbose")
+        _, as_json, _ = run("groups", "describe", "g", "--json")
+    assert rows(plain) == [
+        ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"],
+        ["g", "g_a", "10.0.0.7", "me", "0"],
+        ["g", "g_b", "host.example", "app", "0"],
+    ]
+    assert rows(verbose) == [
+        [*rows(plain)[0], "LIBRARY", "GATEWAY", "ASSIGNMENT"],
+        [*rows(plain)[1], "librdkafka", "2.16", "gw1:9192", "-"],
+        [*rows(plain)[2], "-", "-", "-"],
+    ]
+    wire, other = json.loads(as_json)["members"]
+    fields = ("instance", "host", "client_id", "library", "gateway")
+    assert [wire[field] for field in fields] == [
+        None,
+        "10.0.0.7",
+        "me",
+        "librdkafka 2.16",
+        "gw1:9192",
+    ]
+    assert [other[field] for field in fields] == [None, "host.example", "app", None, None]
 
 
 def test_json_has_all_that_a_group_consists_of(billing: World, run: Run, layout: Layout) -> None:

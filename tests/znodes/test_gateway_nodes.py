@@ -73,6 +73,7 @@ def test_a_document() -> None:
     [
         CLIENT,
         replace(CLIENT, instance="i"),
+        replace(CLIENT, library="librdkafka 2.16\n"),
         replace(CLIENT, has=frozenset(), topics=()),
         replace(CLIENT, member_id='"\\\n\x00ü-1', client_id="\x00", host="::1"),
         replace(CLIENT, member_id="m" * MEMBER_ID_CHARS_MAX, client_id="c" * CLIENT_CHARS_MAX),

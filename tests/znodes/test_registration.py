@@ -13,6 +13,7 @@ from tests.znodes import strategies
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes.codec import decode_registration, encode_registration
+from zkcoord.znodes.registration import TOPIC_BYTES_MORE, TOPICS_BYTES_MAX, topics_fit
 from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=77, mzxid=77, version=0, cversion=0, ephemeral_owner=99, num_children=0)
@@ -53,6 +54,8 @@ def test_round_trip(
         user_data=user_data,
         client=text,
         host=text,
+        library=text,
+        gateway=text,
     )
     wanted = Member(
         name,
@@ -68,8 +71,41 @@ def test_round_trip(
         user_data,
         text,
         text,
+        library=text,
+        gateway=text,
     )
     assert decode_registration(name, data, stat) == wanted
+
+
+def test_what_gateways_say_of_clients_is_in_their_registrations_alone_and_bounded() -> None:
+    subscription = Subscription({"t": 1})
+    document = json.loads(encode_registration(subscription, timestamp_ms=1))
+    assert not {"library", "gateway"} & set(document)
+    for key in ("library", "gateway"):
+        for bad in (7, None, "x" * 256, "a\nb", ["x"]):
+            data = json.dumps({**document, key: bad}).encode()
+            found = decode_registration("c", data, STAT)
+            assert isinstance(found, Malformed) and key in found.reason
+
+
+def test_topics_that_fit_can_be_registered_whatever_else_is_said() -> None:
+    text = "\U0001f600" * 255
+    topics = [f"{n:05}" + "x" * 100 for n in range(TOPICS_BYTES_MAX // (105 + TOPIC_BYTES_MORE))]
+    assert topics_fit(topics) and not topics_fit([*topics, "y" * 200])
+    encode_registration(
+        Subscription(dict.fromkeys(topics, 1)),
+        timestamp_ms=INT32_MAX * 1000,
+        assignors=("sticky", "range", "roundrobin"),
+        instance="i" * 249,
+        process="p" * 255,
+        client=text,
+        host=text,
+        library=text,
+        gateway=text,
+        grace_ms=INT32_MAX,
+        rebalance_timeout_ms=INT32_MAX,
+        session_timeout_ms=INT32_MAX,
+    )
 
 
 @given(subscription=strategies.subscriptions, text=strategies.printable)

@@ -15,6 +15,7 @@ from zkcoord.core.model import Member, TopicPartition
 from zkcoord.text_table import WIDTH_MIN, table
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed, GroupSnapshot
 from zkcoord.znodes.codec import LeaderData, ranges_of
+from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import origin_of
 
 MISSING = "-"
@@ -46,6 +47,7 @@ STATIC_MEMBER_COLUMNS = (
     ("CLIENT-ID", 15),
     ("#PARTITIONS", 15),
 )
+WIRE_MEMBER_COLUMNS = (("LIBRARY", 15), ("GATEWAY", 15))
 STATE_COLUMNS = (
     ("GROUP", 15),
     ("COORDINATOR (ID)", 25),
@@ -79,8 +81,11 @@ def offsets_table(group: GroupSnapshot, ends: Ends) -> str:
 
 
 def members_table(group: GroupSnapshot, verbose: bool) -> str:
-    """One row per member; `verbose` adds what it owns."""
-    static = any(member.instance for member in group.members.values())
+    """One row per member; `verbose` adds what it owns and, where a gateway's clients are among
+    them, the library of each and its gateway.
+    """
+    static = any(map(_instance, group.members.values()))
+    wire = verbose and any(member.gateway for member in group.members.values())
     rows = []
     for name, member in sorted(group.members.items()):
         held = group.held_by(name)
@@ -88,14 +93,17 @@ def members_table(group: GroupSnapshot, verbose: bool) -> str:
         row = [
             group.group,
             name,
-            *([member.instance or MISSING] if static else []),
+            *([_instance(member) or MISSING] if static else []),
             host,
             client,
             str(len(held)),
         ]
+        if wire:
+            row += [member.library or MISSING, member.gateway or MISSING]
         rows.append(row + ([_assignment(held)] if verbose else []))
     columns = STATIC_MEMBER_COLUMNS if static else MEMBER_COLUMNS
-    return table((*columns, ("ASSIGNMENT", 0)) if verbose else columns, rows)
+    more = (*(WIRE_MEMBER_COLUMNS if wire else ()), ("ASSIGNMENT", 0))
+    return table((*columns, *more) if verbose else columns, rows)
 
 
 def state_table(group: GroupSnapshot, verbose: bool) -> str:
@@ -326,9 +334,11 @@ def _member_json(group: GroupSnapshot, member: Member) -> dict[str, Any]:
     return {
         "consumer_id": member.name,
         "incarnation": member.incarnation,
-        "instance": member.instance,
+        "instance": _instance(member),
         "host": host,
         "client_id": client,
+        "library": member.library or None,
+        "gateway": member.gateway or None,
         "subscription": dict(group.subscribed.get(member.name, {})),
         "pattern": (
             None if pattern is None else {"kind": pattern.kind.value, "regex": pattern.regex}
@@ -345,6 +355,14 @@ def _member_json(group: GroupSnapshot, member: Member) -> dict[str, Any]:
             for c in group.commands.get(member.name, ())
         ],
     }
+
+
+def _instance(member: Member) -> str | None:
+    """The instance that was named. Gateways name one for each client that names none, so that its
+    place waits for it: that makes it no static member.
+    """
+    instance = member.instance
+    return None if instance is None or is_instance_of_client(instance) else instance
 
 
 def _offset_json(group: GroupSnapshot, tp: TopicPartition, ends: Ends) -> dict[str, Any]:

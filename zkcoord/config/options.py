@@ -24,6 +24,7 @@ from zkcoord.znodes.paths import LAYOUTS
 
 BYTES_MAX = 2**40
 BOTH = (Use.COORDINATOR, Use.GROUPS, Use.GATEWAY)
+SERVERS = (Use.COORDINATOR, Use.GATEWAY)
 
 
 CONNECTION = (
@@ -154,7 +155,7 @@ IDENTITY = (
         "guardian",
         True,
         "a companion process closes the session at once when this process is killed",
-        (Use.COORDINATOR, Use.GATEWAY),
+        SERVERS,
     ),
     text(
         "guardian_report_path",
@@ -164,23 +165,25 @@ IDENTITY = (
     ),
 )
 OUTPUT = (
-    switch("http", True, "serve /live /ready /metrics /groups (GET only)"),
+    switch("http", True, "serve /live /ready /metrics /groups (GET only)", SERVERS),
     text(
         "http_host",
         "127.0.0.1",
         "address to serve on; there is no authentication, so anything but loopback needs a network"
         " that you trust",
+        SERVERS,
         metavar="ADDRESS",
     ),
     number(
         "http_port",
         0,
-        "port to serve on; 0: any free one (the log and the leader node name it)",
+        "port to serve on; 0: any free one (the log names it, and a coordinator's leader node)",
         0,
         65_535,
-        metavar="PORT",
+        SERVERS,
+        "PORT",
     ),
-    text("http_names", None, "more names that clients may ask it by", metavar="NAME,..."),
+    text("http_names", None, "more names that clients may ask it by", SERVERS, metavar="NAME,..."),
     switch("journal", True, "keep a journal of what happened to each group, and why"),
     text(
         "journal_dir",
@@ -219,14 +222,14 @@ OUTPUT = (
         "log_level",
         "info",
         "what is logged on standard error",
-        (Use.COORDINATOR, Use.GATEWAY),
+        SERVERS,
         choices=("debug", "info", "warning", "error"),
     ),
     text(
         "log_format",
         "text",
         "`text` is key=value, `json` one object per line",
-        (Use.COORDINATOR, Use.GATEWAY),
+        SERVERS,
         choices=("text", "json"),
     ),
     number(
@@ -235,7 +238,7 @@ OUTPUT = (
         "lines of one message per minute; what is left out is counted as suppressed=n",
         1,
         COUNT_MAX,
-        (Use.COORDINATOR, Use.GATEWAY),
+        SERVERS,
     ),
 )
 READING = (

@@ -124,7 +124,6 @@ def coordinator_settings(
             )
     needs(settings, "journal", JOURNAL_PARTS)
     needs(settings, "journal_inputs", INPUTS_PARTS)
-    needs(settings, "http", HTTP_PARTS)
     needs(settings, "guardian", ("guardian_report_path",))
     broker = settings.values["broker_id"]
     return CoordinatorSettings(
@@ -149,20 +148,23 @@ def coordinator_settings(
             if settings.switch("journal") and settings.switch("journal_inputs")
             else None
         ),
-        http=(
-            HttpOptions(
-                settings.text("http_host"),
-                settings.number("http_port"),
-                tuple(
-                    filter(None, map(str.strip, (settings.optional("http_names") or "").split(",")))
-                ),
-            )
-            if settings.switch("http")
-            else None
-        ),
+        http=http_options(settings),
         logs=log_options(settings),
         secure=_secure(settings, zk),
         notes=(*settings.notes, *_open_notes(settings, zk)),
+    )
+
+
+def http_options(settings: Settings) -> HttpOptions | None:
+    """Where HTTP is served; None: nowhere. Raises `ConfigurationError`."""
+    needs(settings, "http", HTTP_PARTS)
+    if not settings.switch("http"):
+        return None
+    names = (settings.optional("http_names") or "").split(",")
+    return HttpOptions(
+        settings.text("http_host"),
+        settings.number("http_port"),
+        tuple(filter(None, map(str.strip, names))),
     )
 
 

@@ -114,6 +114,9 @@ class Member:
     host: str = ""
     # What ZooKeeper granted; 0: it does not say.
     session_timeout_ms: int = 0
+    # Of a gateway's client: its library, and the gateway's address.
+    library: str = ""
+    gateway: str = ""
     legacy: bool = False
     unfollowed: str = ""
 

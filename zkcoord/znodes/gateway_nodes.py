@@ -76,6 +76,7 @@ class RememberedClient:
     rebalance_timeout_ms: int
     client_id: str = ""
     host: str = ""
+    library: str = ""
 
     @property
     def node(self) -> str:
@@ -107,6 +108,8 @@ def encode_client(client: RememberedClient) -> bytes:
         "client": client.client_id,
         "host": client.host,
     }
+    if client.library:
+        document["library"] = client.library
     if client.instance is not None:
         document["instance"] = client.instance
     return to_bytes(document)
@@ -149,6 +152,7 @@ def _client(document: JsonObject) -> RememberedClient:
         integer(document, "rebalance_timeout", 1, TIMEOUT_MS_MAX),
         free_text(document, "client", CLIENT_CHARS_MAX),
         free_text(document, "host", HOST_CHARS_MAX),
+        free_text(document, "library", CLIENT_CHARS_MAX),
     )
 
 

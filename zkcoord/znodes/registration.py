@@ -20,7 +20,7 @@ what `decode_registration` would call malformed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
@@ -57,6 +57,9 @@ LIST_CHARS_MAX = 1_024
 OPTIONS_KEPT_MAX = 1_000
 DURATION_MS_MAX = 2**31 - 1
 SUBSCRIPTION_BYTES_MAX = 60 * 1024
+TOPICS_BYTES_MAX = SUBSCRIPTION_BYTES_MAX - 14 * 1024
+TOPIC_BYTES_MORE = 5
+"""What a topic takes beside its name: quotes, colon, one stream, comma."""
 INTERNAL = "internal_topics"
 YES = "true"
 
@@ -116,6 +119,8 @@ def encode_registration(
     client: str = "",
     host: str = "",
     session_timeout_ms: int = 0,
+    library: str = "",
+    gateway: str = "",
 ) -> bytes:
     """A registration's data. Raises `InvalidSubscriptionError`, one sentence, for what no reader
     could use.
@@ -139,6 +144,9 @@ def encode_registration(
         "client": client,
         "host": host,
     }
+    for key, text in (("library", library), ("gateway", gateway)):
+        if text:
+            document[key] = text
     if instance is not None:
         document["instance"] = instance
     if pattern is not None and pattern.internal:
@@ -153,6 +161,11 @@ def encode_registration(
             " or options"
         )
     return data
+
+
+def topics_fit(topics: Collection[str]) -> bool:
+    """Whether a subscription to these topics fits into a registration, whatever else that says."""
+    return sum(map(len, topics)) + TOPIC_BYTES_MORE * len(topics) <= TOPICS_BYTES_MAX
 
 
 _NO_STAT = Stat(0, 0, 0, 0, 0, 0)
@@ -209,7 +222,14 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
         client,
         host,
         session_timeout_ms,
+        _seldom(document, "library"),
+        _seldom(document, "gateway"),
     )
+
+
+def _seldom(document: JsonObject, key: str) -> str:
+    """A text that most registrations do not have."""
+    return string(document, key, TEXT_CHARS_MAX) if key in document else ""
 
 
 def _subscription(document: JsonObject, word: str) -> Subscription:

@@ -13,14 +13,15 @@ from consumer.core.options import MemberOptions
 from consumer.gateway.cluster import Cluster
 from consumer.gateway.members.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
-from zkcoord.errors import UnavailableError
+from zkcoord.errors import ZkcoordError
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Port
-from zkcoord.znodes.names import consumer_id
+from zkcoord.znodes.names import consumer_id, printable
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.registration import TEXT_CHARS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ IDLE_LOOK_MS = 250
 
 class Agents:
     """Makes them. `post` is the queue of the thread on which they run; `guardian` makes what closes
-    the session of each, should this process be killed.
+    the session of each, should this process be killed; `gateway` is where clients find this one.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Agents:
         layout: Layout,
         post: Callable[[Callable[[], None]], None],
         guardian: Callable[[], Guardian],
+        gateway: str = "",
     ) -> None:
         self.zk = zk
         self.layout = layout
         self.post = post
         self.guardian = guardian
+        self.gateway = gateway
 
     def make(
         self,
@@ -50,21 +53,7 @@ class Agents:
         told: Callable[[msg.ToFetcher], None],
         after: Callable[[], None],
     ) -> Agent:
-        options = MemberOptions(
-            group=wishes.group,
-            host=wishes.host,
-            client=wishes.client_id,
-            process=secrets.token_hex(8),
-            instance=wishes.instance,
-            instance_is_new=wishes.alone,
-            grace_ms=wishes.grace_ms,
-            assignors=wishes.assignors,
-            auto_commit=False,
-            max_poll_interval_ms=0,
-            rebalance_timeout_ms=wishes.rebalance_timeout_ms,
-            idle_look_ms=IDLE_LOOK_MS,
-        )
-
+        options = member_options(wishes, self.gateway)
         guardian = self.guardian()
         holder: list[MemberDriver] = []
 
@@ -100,6 +89,28 @@ class Agents:
         return driver
 
 
+def member_options(wishes: AgentWishes, gateway: str) -> MemberOptions:
+    """What a wire member is. What its client is called is for people, and may be anything: of it
+    the registration has what it can have.
+    """
+    return MemberOptions(
+        group=wishes.group,
+        host=printable(wishes.host, TEXT_CHARS_MAX),
+        client=printable(wishes.client_id, TEXT_CHARS_MAX),
+        library=printable(wishes.library, TEXT_CHARS_MAX),
+        gateway=printable(gateway, TEXT_CHARS_MAX),
+        process=secrets.token_hex(8),
+        instance=wishes.instance,
+        instance_is_new=wishes.alone,
+        grace_ms=wishes.grace_ms,
+        assignors=wishes.assignors,
+        auto_commit=False,
+        max_poll_interval_ms=0,
+        rebalance_timeout_ms=wishes.rebalance_timeout_ms,
+        idle_look_ms=IDLE_LOOK_MS,
+    )
+
+
 def guard(guardian: Guardian, port: Port | None, session_id: int) -> None:
     """Have a session closed when this process is gone."""
     if isinstance(port, KazooPort):
@@ -126,7 +137,7 @@ def find_begin(
             found = {tp: committed[tp] for tp in rest if tp in committed}
             unset = [tp for tp in rest if tp not in committed]
         found.update(cluster.earliest(ask.earliest))
-    except UnavailableError as error:
+    except ZkcoordError as error:
         log.warning("it cannot be found out where group %s begins: %s", group, error)
         found, unset = {}, []
     answer(msg.Resolved(ask.token, found, tuple(unset)))

@@ -53,6 +53,7 @@ from consumer.gateway.wire.requests import (
     SyncAnswer,
     SyncRequest,
     WireCode,
+    refusal,
 )
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import (
@@ -92,6 +93,7 @@ class WireGroups:
         self.times = times
         self.memory = memory
         self.closing = False
+        self.taken_over = 0
         self.groups: dict[str, WireGroup] = {}
         self.recalls = (
             None
@@ -175,6 +177,11 @@ class WireGroups:
             self._cut_short(served)
 
     @property
+    def leaving(self) -> int:
+        """How many members are over whose session is not yet."""
+        return len(self._closing)
+
+    @property
     def finished(self) -> bool:
         """Whether no session is left."""
         return not self._closing and not any(g.members for g in self.groups.values())
@@ -212,6 +219,7 @@ class WireGroups:
         served = self.newcomers.restore(group, client)
         if served is not None:
             served.remembered = True
+            self.taken_over += 1
             self._touched(served)
         self._drop_if_empty(group)
 
@@ -221,26 +229,11 @@ class WireGroups:
         return self._serve_request(waiting.ticket, waiting.caller, waiting.request)
 
     def _cannot_recall(self, waiting: WaitingRequest) -> None:
-        self._refuse(waiting, WireCode.COORDINATOR_NOT_AVAILABLE)
+        self.answer(waiting.ticket, refusal(waiting.request, WireCode.COORDINATOR_NOT_AVAILABLE))
 
     def _not_here(self, waiting: WaitingRequest) -> None:
         """The gateway ends: another one is to be asked."""
-        self._refuse(waiting, WireCode.NOT_COORDINATOR)
-
-    def _refuse(self, waiting: WaitingRequest, code: WireCode) -> None:
-        answer: Answer
-        match waiting.request:
-            case JoinRequest():
-                answer = JoinAnswer(code, waiting.request.member_id)
-            case SyncRequest():
-                answer = SyncAnswer(code)
-            case HeartbeatRequest():
-                answer = BeatAnswer(code)
-            case CommitRequest():
-                answer = CommitAnswer(code)
-            case LeaveRequest():
-                answer = LeaveAnswer(code, tuple(code for _ in waiting.request.members))
-        self.answer(waiting.ticket, answer)
+        self.answer(waiting.ticket, refusal(waiting.request, WireCode.NOT_COORDINATOR))
 
     # JoinGroup
 

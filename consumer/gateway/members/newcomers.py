@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 from consumer.gateway.members.wire_group import AgentWishes, ServedMember, WireGroup
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
+from consumer.gateway.wire.judging import OURS
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, JoinRequest, WireCode
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 from zkcoord.znodes.names import shown
+from zkcoord.znodes.registration import topics_fit
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +138,7 @@ class Newcomers:
             assignors,
             max(request.rebalance_timeout_ms, request.session_timeout_ms),
             alone=request.instance is None,
+            library=caller.library,
         )
         served = self.serve(wire, wishes)
         group.add(member_id, served)
@@ -164,11 +167,12 @@ class Newcomers:
         return new
 
     def restore(self, group: WireGroup, client: RememberedClient) -> ServedMember | None:
-        """A client that another gateway served; None where there is no room, or where it is here
-        already.
+        """A client that another gateway served; None where there is no room, where it is here
+        already, or where what is remembered is nothing that a gateway writes.
         """
         here = client.member_id in group.members or client.instance in group.instances
-        if here or not self.is_room(group):
+        known = topics_fit(client.topics) and set(client.assignors) <= set(OURS.values())
+        if here or not known or not self.is_room(group):
             return None
         wire = WireMember(client.member_id, client.instance, self.times)
         instance, grace_ms = self._instance(
@@ -182,6 +186,7 @@ class Newcomers:
             grace_ms,
             client.assignors,
             client.rebalance_timeout_ms,
+            library=client.library,
         )
         served = self.serve(wire, wishes)
         group.add(client.member_id, served)

@@ -47,6 +47,11 @@ class Recalls:
         self._turn: list[WaitingRequest] = []
         self._reading = False
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting) + len(self._turn)
+
     def wait(self, waiting: WaitingRequest) -> None:
         """Answer a request once it is known whose it is."""
         if len(self._waiting) >= WAITING_MAX or len(waiting.keys) > KEYS_PER_TURN:

@@ -51,6 +51,7 @@ class AgentWishes:
     assignors: tuple[str, ...]
     rebalance_timeout_ms: int
     alone: bool = False
+    library: str = ""
 
 
 MakeAgent = Callable[
@@ -100,6 +101,7 @@ class ServedMember:
             wishes.rebalance_timeout_ms,
             wire.client_id,
             wire.host,
+            wishes.library,
         )
 
 

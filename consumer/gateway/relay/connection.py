@@ -17,8 +17,7 @@ import ssl
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from consumer.gateway.address import Address
@@ -30,8 +29,8 @@ from consumer.gateway.frames import (
     BadFrameError,
     Head,
     decode_head,
-    is_serial,
 )
+from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import (
     HIGH_WATER,
@@ -40,8 +39,10 @@ from consumer.gateway.relay.broker import (
     close_soon,
     reach,
 )
+from consumer.gateway.relay.expected import Expected
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
+from consumer.gateway.relay.software import is_serial, software_of
 
 log = logging.getLogger(__name__)
 
@@ -88,30 +89,17 @@ class Host(Protocol):
         """It is gone."""
 
 
-@dataclass(slots=True)
-class _Expected:
-    """An answer that is due: ours once `ready` is set, or a broker's (`ours` is False), which is
-    rewritten if `head` is there, or given to `after`. What was `asked_by_us` is not the client's to
-    see.
-    """
-
-    ours: bool
-    head: Head | None = None
-    ready: bytes | None = None
-    after: Callable[[bytes], None] | None = None
-    asked_by_us: bool = False
-
-
 class ClientConnection(asyncio.Protocol):
     """See the module."""
 
-    def __init__(self, host: Host, number: int) -> None:
+    def __init__(self, host: Host, number: int, figures: RelayFigures | None = None) -> None:
         self.host = host
         self.number = number
+        self.figures = RelayFigures() if figures is None else figures
         self.peer = ""
         self.client_id = ""
         self.is_shared = False  # what waits here may keep the client from asking for records
-        self._expected: deque[_Expected] = deque()
+        self._expected: deque[Expected] = deque()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -143,7 +131,9 @@ class ClientConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if peer else ""
         self._half_since_s = time.monotonic()
+        self.figures.accepted += 1
         if not self.host.admits(self):
+            self.figures.turned_away += 1
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -170,6 +160,7 @@ class ClientConnection(asyncio.Protocol):
         """Split what comes into frames, and pass on what is the broker's."""
         if self._closing:
             return None
+        self.figures.from_clients += len(data)
         try:
             self._take(data)
         except BadFrameError as error:
@@ -256,13 +247,15 @@ class ClientConnection(asyncio.Protocol):
 
     def _serve(self, head: Head, frame: bytes) -> None:
         if head.key == API_VERSIONS:
-            self.is_shared |= is_serial(head, frame)
+            self.software = software_of(head, frame)
+            self.is_shared |= is_serial(self.software)
         answer = self.host.serve(self, head, frame)
         if answer is False:
             self._expect_brokers(head)
             self._to_broker(struct.pack(">i", len(frame)) + frame)
         elif answer is not True:
-            self._expected.append(_Expected(True, head, answer if answer else None))
+            ready = answer if answer else None
+            self._expected.append(Expected(True, head, ready, since_s=time.monotonic()))
             self._flush()
 
     def _pass(self, head: Head, length: int, has_answer: bool) -> None:
@@ -275,13 +268,14 @@ class ClientConnection(asyncio.Protocol):
 
     def _expect_brokers(self, head: Head) -> None:
         is_read = head.key in REWRITTEN or self._login.reads(head)
-        self._expected.append(_Expected(False, head if is_read else None))
+        self._expected.append(Expected(False, head if is_read else None))
 
-    def answer_later(self, head: Head, frame: bytes) -> None:
-        """The answer to a request for which `serve` said None."""
+    def answer_later(self, head: Head, frame: bytes, codes: Iterable[int] = ()) -> None:
+        """The answer to a request for which `serve` said None; `codes` that stand in it."""
         for expected in self._expected:
             if expected.ours and expected.ready is None and expected.head is head:
                 expected.ready = frame
+                self.figures.answered(head.key, codes, time.monotonic() - expected.since_s)
                 break
         self._flush()
 
@@ -289,7 +283,7 @@ class ClientConnection(asyncio.Protocol):
         """Ask the broker after all, and give its answer (without its length) to `after`, which
         makes another of it (`answer_later`). Called within `serve`, which then says True.
         """
-        self._expected.append(_Expected(False, head, None, after))
+        self._expected.append(Expected(False, head, None, after))
         self._to_broker(struct.pack(">i", len(frame)) + frame)
 
     def ask(self, head: Head, frame: bytes) -> asyncio.Future[bytes]:
@@ -304,7 +298,7 @@ class ClientConnection(asyncio.Protocol):
             if not answer.done():
                 answer.set_result(found)
 
-        self._expected.append(_Expected(False, head, None, take, True))
+        self._expected.append(Expected(False, head, None, take, True))
         self._to_broker(frame)
         return answer
 
@@ -325,6 +319,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _send(self, data: bytes | memoryview) -> None:
         if self._transport is not None and not self._closing:
+            self.figures.to_clients += len(data)
             self._transport.write(data)
 
     def _drop(self, why: str, level: int = logging.INFO) -> None:
@@ -354,6 +349,7 @@ class ClientConnection(asyncio.Protocol):
     # the broker
 
     def _to_broker(self, data: bytes) -> None:
+        self.figures.to_brokers += len(data)
         if self._broker is not None:
             self._broker.write(data)
             return
@@ -367,12 +363,15 @@ class ClientConnection(asyncio.Protocol):
     async def _connect(self) -> None:
         address = self.host.upstream()
         if address is None:
+            self.figures.broker_failures += 1
             return self._drop("no broker is known behind this port")
         try:
             broker = await reach(self, address, self.host.broker_tls())
         except BrokerAwayError as error:
+            self.figures.broker_failures += 1
             return self._drop(str(error), logging.WARNING)
         self._broker = broker
+        self.figures.broker_connections += 1
         for data in self._waiting:
             broker.write(data)
         self._waiting.clear()
@@ -398,6 +397,7 @@ class ClientConnection(asyncio.Protocol):
 
     def from_broker(self, data: bytes) -> None:
         """Pass answers on, in the turn of each."""
+        self.figures.from_brokers += len(data)
         try:
             self._from_broker(data)
         except BadAnswerError as error:

@@ -13,6 +13,7 @@ from kafka.protocol.admin import ListGroupsResponse
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.operation.codes import REFUSED, codes_of_frame
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.tooling import answers
 from consumer.gateway.tooling.store import GroupStore
@@ -44,7 +45,7 @@ class ToolRequests:
         """Answer a request, if its client may know or do that."""
         groups = frames.group_of(head, body)
         if await may != frozenset(groups):
-            return connection.answer_later(head, answers.refused(head, body))
+            return connection.answer_later(head, answers.refused(head, body), REFUSED)
         match head.key:
             case frames.OFFSET_FETCH:
                 held = await self._ask_members(
@@ -71,7 +72,7 @@ class ToolRequests:
         """OffsetCommit without a member."""
         if not await may:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            return connection.answer_later(head, frames.refused(head, body, code))
+            return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
         work = partial(answers.commit, self.store, head, body, request)
         await self._blocking(connection, head, work)
 
@@ -89,12 +90,17 @@ class ToolRequests:
         """A request that cannot be answered ends its connection: its client asks again elsewhere,
         and does not wait.
         """
+
+        def answered() -> tuple[bytes, frozenset[int]]:
+            frame = work()
+            return frame, codes_of_frame(head, frame)
+
         try:
-            answer = await self._run(work)
+            answer, codes = await self._run(answered)
         except BaseException:
             connection.close()
             raise
-        connection.answer_later(head, answer)
+        connection.answer_later(head, answer, codes)
 
     def _known(self, groups: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
         found = {}

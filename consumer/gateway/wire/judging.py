@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, shown
+from zkcoord.znodes.registration import topics_fit
 
 from .actions import GroupLimits
 from .requests import JoinRequest, WireCode
@@ -66,6 +67,13 @@ def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
         return WireCode.INCONSISTENT_GROUP_PROTOCOL
     # what can be no topic's name is none, and must not become a path
     wanted = replace(wanted, topics=tuple(filter(is_topic, wanted.topics)))
+    if not topics_fit(wanted.topics):
+        log.warning(
+            "a member of group %s is refused: its %d topics are too many for a registration",
+            shown(request.group),
+            len(wanted.topics),
+        )
+        return WireCode.INVALID_REQUEST
     assignors = tuple(dict.fromkeys(OURS[name] for name, _ in known))
     cooperative = all(name in COOPERATIVE for name, _ in request.protocols)
     return JoinWishes(wanted, name, assignors, cooperative)

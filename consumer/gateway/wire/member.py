@@ -130,6 +130,16 @@ class WireMember:
         """Whether a SyncGroup is parked."""
         return self._sync is not None
 
+    @property
+    def waits_for_heartbeat(self) -> bool:
+        """Whether a Heartbeat is parked."""
+        return self._beat is not None
+
+    @property
+    def commits_under_way(self) -> int:
+        """How many OffsetCommits are not answered yet."""
+        return len(self._committing)
+
     # requests
 
     def join(

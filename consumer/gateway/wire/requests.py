@@ -41,13 +41,15 @@ class WireCode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the connection, the client id of its requests, and its address, for people.
-    `is_shared`: the connection is for records too, and nothing may stand in their way.
+    """Who asks: the connection; for people the client id of its requests, its address, and its
+    library with its version ("": not known). `is_shared`: the connection is for records too, and
+    nothing may stand in their way.
     """
 
     connection: int
     client_id: str = ""
     host: str = ""
+    library: str = ""
     is_shared: bool = False
 
 
@@ -160,3 +162,18 @@ class CommitAnswer:
 
 
 Answer = JoinAnswer | SyncAnswer | BeatAnswer | LeaveAnswer | CommitAnswer
+
+
+def refusal(request: Request, code: WireCode) -> Answer:
+    """The answer that says this code, of all that was asked."""
+    match request:
+        case JoinRequest():
+            return JoinAnswer(code, request.member_id)
+        case SyncRequest():
+            return SyncAnswer(code)
+        case HeartbeatRequest():
+            return BeatAnswer(code)
+        case CommitRequest():
+            return CommitAnswer(code)
+        case LeaveRequest():
+            return LeaveAnswer(code, tuple(code for _ in request.members))

@@ -34,6 +34,7 @@ from zkcoord.core.model import Subscription, TopicPartition
 
 TP = TopicPartition("t", 0)
 TIMES = WireTimes()
+MANY_TOPICS = encode_subscription([f"{n:050}" for n in range(1_100)])
 
 
 class Agent:
@@ -72,6 +73,7 @@ class World:
         self.agents: list[Agent] = []
         self.tickets = 0
         self.drawn = 0
+        self.library = ""
         self.groups = WireGroups(
             lambda: self.now,
             self.posted.append,
@@ -105,7 +107,7 @@ class World:
         """Its answer, if there is one yet."""
         self.tickets += 1
         ticket = self.tickets
-        caller = Caller(connection, "me", "host", is_shared)
+        caller = Caller(connection, "me", "host", self.library, is_shared)
         self.groups.request(ticket, caller, request)  # type: ignore[arg-type]  # any of them
         self.run()
         return self.answers.get(ticket)
@@ -185,6 +187,7 @@ def test_before_version_4_it_joins_at_once() -> None:
         ({"protocols": (("range", b"\0"),)}, WireCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"instance": "../x"}, WireCode.INVALID_REQUEST),
         ({"instance": "i" * 250}, WireCode.INVALID_REQUEST),
+        ({"protocols": (("range", MANY_TOPICS),)}, WireCode.INVALID_REQUEST),
         ({"member_id": "never-named"}, WireCode.UNKNOWN_MEMBER_ID),
         ({"member_id": "never-named", "instance": "i"}, WireCode.UNKNOWN_MEMBER_ID),
     ],

@@ -87,6 +87,27 @@ def test_what_a_client_was_told_is_remembered() -> None:
     assert (world.agents[0].wishes.grace_ms, world.agents[0].wishes.alone) == (10_000, True)
 
 
+def test_the_library_of_a_client_comes_along() -> None:
+    memory = Remembering(replace(CLIENT, library="lib 1"))
+    world = World(memory=memory)
+    world.ask(HeartbeatRequest("g", "m", 4))
+    assert world.agents[0].wishes.library == "lib 1" and world.groups.taken_over == 1
+    assert world.groups.groups["g"].members["m"].to_remember().library == "lib 1"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        replace(CLIENT, topics=tuple(f"{n:050}" for n in range(1_100))),
+        replace(CLIENT, assignors=("range", "no assignor, with a comma")),
+    ],
+)
+def test_what_no_gateway_writes_is_nobody(odd: RememberedClient) -> None:
+    world = World(memory=Remembering(odd))
+    assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(GONE)
+    assert not world.agents
+
+
 @pytest.mark.parametrize(
     ("request_of", "answer"),
     [

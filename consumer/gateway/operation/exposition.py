@@ -1,0 +1,153 @@
+"""A gateway's figures for Prometheus: names zkcoord_gateway_*, no label that a stranger could make
+up. What is counted is in `figures.py` and `members_seen.py`; here it only gets names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from consumer.gateway.operation.figures import API_NAMES, BUCKETS_S, OTHER, RelayFigures
+from consumer.gateway.operation.members_seen import MembersSeen
+from consumer.gateway.wire.requests import WireCode
+from zkcoord import __version__
+
+PREFIX = "zkcoord_gateway_"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySeen:
+    """The rest, at one moment. `neighbours`: other gateways that clients are told of; `split`:
+    groups with members here and in Kafka's own coordinator.
+    """
+
+    ready: bool
+    connected: bool
+    connections: int
+    brokers: int
+    neighbours: int
+    events_queued: int
+    split: int = 0
+
+
+class _Fixed:
+    """Families that are known already, as a collector."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them."""
+        yield from self._families
+
+
+def metrics_text(figures: RelayFigures, members: MembersSeen, seen: GatewaySeen) -> bytes:
+    """Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_Fixed([*_gauges(members, seen), *_counters(figures, members)]))
+    return generate_latest(registry)
+
+
+def _gauges(members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
+    info = GaugeMetricFamily(
+        PREFIX + "info", "The version that runs; always 1.", labels=["version"]
+    )
+    info.add_metric([__version__], 1)
+    yield info
+    for name, text, value in (
+        ("ready", "1 while clients are served; /ready says why not.", seen.ready),
+        ("connected", "1 while the gateway's own ZooKeeper session is.", seen.connected),
+        ("connections", "Connections of clients.", seen.connections),
+        ("brokers", "Brokers known.", seen.brokers),
+        ("neighbours", "Other gateways known.", seen.neighbours),
+        ("groups", "Groups with members here.", members.groups),
+        ("members", "Members here, each a client.", members.members),
+        ("groups_split", "Groups with members in Kafka's own coordinator, too.", seen.split),
+        ("members_leaving", "Members whose client is gone, not their session.", members.leaving),
+        (
+            "clients_remembered",
+            "Clients whose place is written down for other gateways.",
+            members.remembered,
+        ),
+        ("events_queued", "Events that wait for the members' loop.", seen.events_queued),
+    ):
+        yield GaugeMetricFamily(PREFIX + name, text, value=value)
+    yield _labelled(
+        GaugeMetricFamily(
+            PREFIX + "parked", "Requests that wait for their answer, by what for.", labels=["kind"]
+        ),
+        members.parked,
+    )
+
+
+def _counters(figures: RelayFigures, members: MembersSeen) -> Iterator[Metric]:
+    for name, text, value in (
+        ("connections_accepted", "Connections of clients that came.", figures.accepted),
+        ("connections_turned_away", "Those of them above a limit.", figures.turned_away),
+        ("clients_taken_over", "Clients that came from other gateways.", members.taken_over),
+        ("broker_connections", "Connections made to brokers.", figures.broker_connections),
+        (
+            "broker_connection_failures",
+            "Clients whose broker could not be reached.",
+            figures.broker_failures,
+        ),
+        ("tls_failures", "Clients with whom TLS could not be begun.", figures.tls_failures),
+    ):
+        yield CounterMetricFamily(PREFIX + name, text, value=value)
+    for name, text, label, values in (
+        ("bytes", "Bytes relayed or answered.", "way", _ways(figures)),
+        ("requests", "Requests answered here, by API.", "api", _apis(figures)),
+        (
+            "answers",
+            "Answers given here, by each of Kafka's errors in them; NONE: without any.",
+            "code",
+            _codes(figures),
+        ),
+        ("permission_questions", "Asked of brokers for clients.", "right", figures.questions),
+    ):
+        yield _labelled(CounterMetricFamily(PREFIX + name, text, labels=[label]), values)
+    took = HistogramMetricFamily(
+        PREFIX + "answer_seconds",
+        "From a request to its answer, whatever it waited for.",
+        labels=["api"],
+    )
+    for key, durations in figures.took.items():
+        bounds = [*map(str, BUCKETS_S), "+Inf"]
+        counts = accumulate(tuple(durations.counts))
+        took.add_metric([API_NAMES[key]], list(zip(bounds, counts, strict=True)), durations.sum_s)
+    yield took
+
+
+def _labelled(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, int]) -> Metric:
+    for label, value in values.items():
+        family.add_metric([label], value)
+    return family
+
+
+def _ways(figures: RelayFigures) -> dict[str, int]:
+    return {
+        "from_clients": figures.from_clients,
+        "to_clients": figures.to_clients,
+        "from_brokers": figures.from_brokers,
+        "to_brokers": figures.to_brokers,
+    }
+
+
+def _apis(figures: RelayFigures) -> dict[str, int]:
+    return {API_NAMES[key]: count for key, count in figures.requests.items()}
+
+
+def _codes(figures: RelayFigures) -> dict[str, int]:
+    return {
+        "OTHER" if code == OTHER else WireCode(code).name: count
+        for code, count in figures.codes.items()
+    }

@@ -1,0 +1,71 @@
+"""What a client says that it is: name and version of its library (ApiVersions from version 3 on,
+KIP-511). For people: whoever connects can say anything, so it is what Kafka allows, or nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from consumer.gateway.frames import API_VERSIONS, Head
+
+SINCE = 3
+SERIAL = frozenset({"sarama"})
+PART_CHARS_MAX = 100
+_PART = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def software_of(head: Head, frame: bytes) -> str:
+    """Name and version, with a blank between, of an ApiVersions request (without its length); ""
+    where it says none. Never raises.
+    """
+    if head.key != API_VERSIONS or head.version < SINCE:
+        return ""
+    try:
+        (length,) = struct.unpack_from(">h", frame, 8)
+        at = _after_tags(frame, 10 + max(0, length))
+        name, at = _compact(frame, at)
+        version, _ = _compact(frame, at)
+    except (IndexError, ValueError, struct.error):
+        return ""
+    return f"{name} {version}" if _is_part(name) and _is_part(version) else ""
+
+
+def is_serial(software: str) -> bool:
+    """Whether a library asks a broker for nothing else until it has an answer."""
+    return software.partition(" ")[0] in SERIAL
+
+
+def _is_part(text: str) -> bool:
+    return len(text) <= PART_CHARS_MAX and _PART.fullmatch(text) is not None
+
+
+def _varint(frame: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number, and where it ends."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = frame[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a number of more than five bytes")
+
+
+def _after_tags(frame: bytes, at: int) -> int:
+    """Where the tagged fields end that begin at `at`."""
+    count, at = _varint(frame, at)
+    for _ in range(count):
+        _, at = _varint(frame, at)
+        size, at = _varint(frame, at)
+        at += size
+    return at
+
+
+def _compact(frame: bytes, at: int) -> tuple[str, int]:
+    """A text, and where it ends."""
+    size, at = _varint(frame, at)
+    if size == 0 or at + size - 1 > len(frame):
+        raise ValueError("no text")
+    end = at + size - 1
+    return frame[at:end].decode("ascii"), end

@@ -1,0 +1,141 @@
+"""The units, the compose file, and what docker-test says where there is no engine."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from consumer.gateway.cli import gateway_options
+from consumer.gateway.operation.ending import END_S
+from tests.docker import __main__ as docker_test
+from zkcoord.config.option_spec import Use
+from zkcoord.config.settings import coordinator_settings, zk_options
+from zkcoord.config.sources import add_flags, resolve
+from zkcoord.coordinator.service import STOP_DEADLINE_MS
+from zkcoord.core.assignment import ASSIGNORS
+
+ROOT = Path(__file__).parents[2]
+SYSTEMD = ROOT / "docker" / "systemd"
+USES = {"gateway": Use.GATEWAY, "coordinator": Use.COORDINATOR}
+ENDS_WITHIN_S = {"gateway": END_S, "coordinator": STOP_DEADLINE_MS / 1000}
+COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
+# What every service of zkcoord's has.
+HARDENING = {
+    "DynamicUser": "yes",
+    "NoNewPrivileges": "yes",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "ProtectClock": "yes",
+    "ProtectHostname": "yes",
+    "ProtectKernelLogs": "yes",
+    "ProtectKernelModules": "yes",
+    "ProtectKernelTunables": "yes",
+    "ProtectControlGroups": "yes",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "RestrictNamespaces": "yes",
+    "RestrictRealtime": "yes",
+    "RestrictSUIDSGID": "yes",
+    "LockPersonality": "yes",
+    "CapabilityBoundingSet": "",
+    "AmbientCapabilities": "",
+    "SystemCallArchitectures": "native",
+    "SystemCallFilter": "@system-service",
+    "UMask": "0077",
+}
+
+
+def unit(name: str) -> dict[str, str]:
+    """The settings of a service's section, each of which is there once."""
+    text = (SYSTEMD / f"zkcoord-{name}.service").read_text(encoding="utf-8")
+    section = text.partition("[Service]\n")[2].partition("\n[")[0]
+    lines = [line for line in section.splitlines() if line and not line.startswith("#")]
+    pairs = [line.split("=", 1) for line in lines]
+    assert len({key for key, _ in pairs}) == len(pairs)
+    return {key: value for key, value in pairs}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_unit_restarts_stops_in_order_and_may_do_little(name: str) -> None:
+    found = unit(name)
+    assert found["Restart"] == "always"
+    assert (found["KillSignal"], found["KillMode"]) == ("SIGTERM", "mixed")
+    assert float(found["TimeoutStopSec"]) > ENDS_WITHIN_S[name]
+    assert found["EnvironmentFile"] == f"/etc/zkcoord/{name}.env"
+    assert {key: found.get(key) for key in HARDENING} == HARDENING
+    program, command, *flags = shlex.split(found["ExecStart"])
+    assert (Path(program).name, command) == ("zkcoord", name)
+    parser = argparse.ArgumentParser()
+    add_flags(parser, USES[name])
+    parser.parse_args(flags)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("name", USES)
+def test_systemd_finds_nothing_wrong_with_a_unit(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"zkcoord-{name}.service"
+    text = (SYSTEMD / path.name).read_text(encoding="utf-8")
+    path.write_text(text.replace("/opt/zkcoord/bin/zkcoord", "/bin/true"), encoding="utf-8")
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True
+    )
+    ours = [line for line in ended.stderr.splitlines() if "zkcoord" in line]
+    assert (ended.returncode, ours) == (0, [])
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_example_of_an_environment_file_is_taken(name: str) -> None:
+    text = (SYSTEMD / f"{name}.env").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    settings = resolve(USES[name], {}, dict(line.split("=", 1) for line in lines))
+    assert len(lines) > 1 and all(line.startswith("ZKCOORD_") for line in lines)
+    if name == "gateway":
+        options = gateway_options(settings)
+        assert options.host == "gw1.example" and options.http is not None
+        zk_options(settings)
+    else:
+        assert (
+            coordinator_settings(settings, tuple(ASSIGNORS), {"HOME": "/nowhere"}).http is not None
+        )
+
+
+def test_the_compose_file_has_two_gateways_that_are_watched_where_they_serve() -> None:
+    names_of = re.findall(
+        r"^  (gateway\d+):\n    <<: \*gateway\n    hostname: (\w+)$", COMPOSE, re.M
+    )
+    assert names_of == [("gateway1", "gateway1"), ("gateway2", "gateway2")]
+    assert re.findall(r"ZKCOORD_ADVERTISE: (\w+)", COMPOSE) == ["gateway1", "gateway2"]
+    block = COMPOSE.partition("x-gateway: &gateway\n")[2].partition("\nx-")[0]
+    (command,) = re.findall(r"command: \[(.*)\]", block)
+    words = [word.strip().strip('"') for word in command.split(",")]
+    assert words[:2] == ["zkcoord", "gateway"]
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Use.GATEWAY)
+    given = vars(parser.parse_args(words[2:]))
+    environment = dict(re.findall(r"^  (ZKCOORD_\w+): (\S+)$", COMPOSE, re.M))
+    settings = resolve(Use.GATEWAY, given, {**environment, "ZKCOORD_ADVERTISE": "gateway1"})
+    options = gateway_options(settings)
+    assert options.http is not None and f"127.0.0.1:{options.http.port}/live" in block
+    (grace_s,) = re.findall(r"stop_grace_period: (\d+)s", COMPOSE)
+    assert int(grace_s) > END_S
+
+
+def test_without_an_engine_docker_test_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(docker_test, "find_java", lambda: None)
+    monkeypatch.setattr("tests.docker.engine._rules", lambda: {"filter": ""})
+    monkeypatch.setattr("tests.docker.engine._clean", lambda before: None)
+    assert docker_test.run(tmp_path) == docker_test.NO_ENGINE
+    said = "".join(capsys.readouterr())
+    assert "there is no Docker engine on this machine" in said and "apt-get install" in said
