@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zkcoord.verdict.engine import Unreadable, facts_in, judge_folder
+from zkcoord.verdict.facts import PartitionAssigned
 from zkcoord.verdict.rules import Rule
 
 S = 1_000_000_000
@@ -145,6 +146,7 @@ def test_a_command_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
 
 
 def test_a_move_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
+    """Given up, taken, and its first records: three."""
     files = clean_run()
     files["consumers/c1.jsonl"].insert(
         5, {"event": "revoked", "t": int(4.5 * S), "positions": {"t-0": 10}}
@@ -155,7 +157,7 @@ def test_a_move_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
     verdict = judge_folder(write(tmp_path, files))
     assert (
         verdict.sentence
-        == "VERDICT: not clean: 0 commands and 2 changes of ownership in the quiet step 'kill the"
+        == "VERDICT: not clean: 0 commands and 3 changes of ownership in the quiet step 'kill the"
         " coordinator'"
     )
 
@@ -177,3 +179,34 @@ def test_a_failure_of_the_scenario_is_not_clean(tmp_path: Path) -> None:
     verdict = judge_folder(write(tmp_path, clean_run()))
     verdict.failures.append("waited 60 s in vain for a balanced group")
     assert verdict.sentence == "VERDICT: not clean: waited 60 s in vain for a balanced group"
+
+
+def test_first_records_stand_for_a_first_fetch_that_is_not_told_of(tmp_path: Path) -> None:
+    files = clean_run()
+    files["consumers/c2.jsonl"][1] = {
+        "event": "records",
+        "t": int(3.3 * S),
+        "ranges": {"t-1": [[10, 14, 5, 1]]},
+    }
+    files["consumers/c2.jsonl"][3]["ranges"]["t-1"] = [[15, 19, 5, 1]]
+    verdict = judge_folder(write(tmp_path, files))
+    assert verdict.clean and [step.took_ms for step in verdict.steps] == [300.0, None]
+
+
+def test_a_file_that_is_alone_in_a_folder_is_of_whom_the_folder_is_named_after(
+    tmp_path: Path,
+) -> None:
+    assigned = {"event": "assigned", "t": S, "offsets": {"t-0": 0}}
+    folder = write(
+        tmp_path,
+        {
+            f"consumers/{name}.jsonl": [assigned]
+            for name in ("c1", "s1/spark-1", "s2/spark-2", "s2/spark-3")
+        },
+    )
+    members = {
+        fact.member
+        for fact in facts_in(folder, Unreadable())
+        if isinstance(fact, PartitionAssigned)
+    }
+    assert members == {"c1", "s1", "spark-2", "spark-3"}

@@ -20,6 +20,7 @@ from pathlib import Path
 from zkcoord.verdict import lines
 from zkcoord.verdict.facts import (
     CommandSeen,
+    Delivered,
     Fact,
     FirstFetch,
     Partition,
@@ -46,10 +47,13 @@ CONSUMERS, COORDINATORS, PRODUCERS, SCENARIO = "consumers", "coordinators", "pro
 
 
 class Court:
-    """Feed it all facts in order of time, then ask for `verdict`."""
+    """Feed it all facts in order of time, then ask for `verdict`. Where a member tells of no first
+    fetch, as unmodified clients do, the first records since the assignment stand for it.
+    """
 
     def __init__(self) -> None:
         self._judges: dict[Partition, PartitionJudge] = {}
+        self._unfetched: set[tuple[Partition, str]] = set()
         self._verdict = Verdict()
         self._open: ScenarioStep | None = None
 
@@ -77,11 +81,17 @@ class Court:
             assert fact.partition is not None, "only a release may concern all partitions"
             if self._open is not None and isinstance(fact, (PartitionAssigned, Released)):
                 self._open.moves += 1
+            if isinstance(fact, PartitionAssigned):
+                self._unfetched.add((fact.partition, fact.member))
+            elif isinstance(fact, Delivered) and (fact.partition, fact.member) in self._unfetched:
+                self._of_step(FirstFetch(fact.t_ns, fact.partition, fact.member))
             if fact.partition not in self._judges:
                 self._judges[fact.partition] = PartitionJudge(fact.partition)
             self._judges[fact.partition].fact(fact)
 
     def _of_step(self, fact: FirstFetch | CommandSeen) -> None:
+        if isinstance(fact, FirstFetch):
+            self._unfetched.discard((fact.partition, fact.member))
         if self._open is None:
             return
         if isinstance(fact, CommandSeen):
@@ -112,8 +122,8 @@ def judge(facts: Iterable[Fact]) -> Verdict:
 
 
 def judge_folder(folder: Path) -> Verdict:
-    """The verdict over a run's folder: `consumers/NAME.jsonl`, `producers/NAME.jsonl`,
-    `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`.
+    """The verdict over a run's folder: `consumers/NAME.jsonl` (or any file that is alone in
+    `consumers/NAME/`), `producers/NAME.jsonl`, `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`.
     """
     unreadable = Unreadable()
     verdict = judge(facts_in(folder, unreadable))
@@ -130,7 +140,7 @@ def facts_in(folder: Path, unreadable: Unreadable) -> Iterator[Fact]:
         (SCENARIO, lines.scenario, SCENARIO_REORDER_NS),
     ]
     streams = [
-        in_order(facts_of(path, parse, unreadable), window_ns)
+        in_order(facts_of(path, member_of(path, folder / name), parse, unreadable), window_ns)
         for name, parse, window_ns in sources
         for path in record_files(folder / name)
     ]
@@ -151,7 +161,15 @@ class Unreadable:
     count: int = 0
 
 
-def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]:
+def member_of(path: Path, folder: Path) -> str:
+    """Whose file this is, within `folder`: the name of its own folder where it is alone there, as
+    that of a Spark application, else its own.
+    """
+    alone = path.parent != folder and len(record_files(path.parent)) == 1
+    return path.parent.name if alone else path.stem
+
+
+def facts_of(path: Path, member: str, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]:
     """The facts of one file, as they stand there. A last line without its end (its writer was
     killed) is left out silently.
     """
@@ -161,7 +179,7 @@ def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]
                 return
             try:
                 line: Line = json.loads(raw)
-                yield from parse(path.stem, line)
+                yield from parse(member, line)
             except (ValueError, TypeError, KeyError, AttributeError, IndexError):
                 unreadable.count += 1
 
