@@ -234,7 +234,7 @@ class WireMember:
         self._out.append(Tell(msg.Commit(self._tokens, offsets, self._epoch, texts)))
 
     def _may_store(self, tp: TopicPartition, offset: int) -> WireCode:
-        if tp in self.held and tp not in self._again:
+        if tp in self.held and tp not in self._again | self._lost:
             if not self._returned.is_behind(tp, offset):
                 return WireCode.NONE
             self._again.add(tp)

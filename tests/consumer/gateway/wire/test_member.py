@@ -137,6 +137,18 @@ def test_a_heartbeat_of_a_client_that_fetches_only_after_its_answer_is_not_parke
     assert scene.answers[scene.beat()] == BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
 
 
+def test_what_was_lost_and_has_come_back_is_not_committed_before_its_client_knows() -> None:
+    """Others may have stored more meanwhile."""
+    scene = member_of(0, 1)
+    scene.lost(0)
+    scene.assigned(0, offset=9)
+    ticket = scene.commit({0: 5})
+    assert scene.answers[ticket] == CommitAnswer(
+        OK, {TopicPartition("t", 0): WireCode.ILLEGAL_GENERATION}
+    )
+    assert scene.told == []
+
+
 def test_a_cooperative_client_gives_up_by_no_longer_naming_it() -> None:
     scene = member_of(0, 1, 2)
     beat = scene.beat()
