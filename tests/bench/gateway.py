@@ -10,6 +10,7 @@ changes     how long a group of each kind of client needs for a join, a leave, a
 relay       how fast consumers read, and what a GB costs the gateway (`gateway_relay`)
 produce     how fast producers write, and how soon it is acknowledged (`gateway_produce`)
 stuck       a client is stuck in its handler while another joins (`gateway_stuck`)
+lost        one of two gateways is killed (`gateway_lost`)
 many        a thousand light members, and further joins beside them (`gateway_many`)
 
 Writes build/reports/bench-gateway.json. The exit status is 0 when every bar is reached, 4 when
@@ -24,7 +25,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.bench import gateway_changes, gateway_many, gateway_produce, gateway_relay, gateway_stuck
+from tests.bench import (
+    gateway_changes,
+    gateway_lost,
+    gateway_many,
+    gateway_produce,
+    gateway_relay,
+    gateway_stuck,
+)
 from tests.bench.figures import Section
 from tests.bench.gateway_clients import KINDS, NAMED
 from tests.bench.gateway_place import Place, running_place
@@ -37,6 +45,7 @@ OTHERS = {
     "relay": gateway_relay.run,
     "produce": gateway_produce.run,
     "stuck": gateway_stuck.run,
+    "lost": gateway_lost.run,
     "many": gateway_many.run,
 }
 PARTS = (CHANGES, *OTHERS)
