@@ -5,7 +5,8 @@ W1 what is stored for a client is what it asked for, and it is a member while th
 member owns the partition, that offsets do not go back: I4, I5); W2 a partition is given to nobody
 while another client has it, unless that one has lost it (its member's session or registration ended
 without its doing) or was away (paused, without a connection for longer than
-`disconnect_grace_ms`, silent for its session timeout); nor while a member of another kind fetches
+`disconnect_grace_ms`, silent for its session timeout, or behind a gateway that hung, which may have
+taken it for silent); nor while a member of another kind fetches
 it, nor does such a one fetch what a client has; W3 what a client is given is written down before,
 where ZooKeeper can be reached; W4 the generations with which a client is given assignments do not
 fall; W5 each request is answered once, in the order of its connection, and with what makes sense;
@@ -75,6 +76,7 @@ class WireChecker:
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
         self._acked: dict[Key, int] = {}
+        self._owned_ms: dict[Key, int] = {}  # when a partition was taken last
 
     def of(self, client: WireClient) -> Known:
         """What is known of a client."""
@@ -112,7 +114,10 @@ class WireChecker:
             return "paused"
         if now - client.link.answered_ms >= client.habits.session_ms - client.habits.interval_ms:
             return "silent"
-        since = client.connection.dead_since_ms if client.connection is not None else None
+        connection = client.connection
+        if connection and now - connection.gateway.disturbed_ms < client.habits.session_ms:
+            return "behind a gateway that hung"
+        since = connection.dead_since_ms if connection is not None else None
         if client.link.gone_ms is not None:
             since = client.link.gone_ms
         if since is not None and now - since >= self.disconnect_grace_ms - SLACK_MS:
@@ -141,6 +146,7 @@ class WireChecker:
                     self._stored(txn, (place.group, place.partition), after.data if after else b"")
 
     def _owned(self, key: Key, session: int) -> None:
+        self._owned_ms[key] = self.kernel.now
         group, instance = self._instances.get(session, ("", ""))
         for client in self._having(*key):
             if group and instance == self.instance(client):
@@ -239,7 +245,7 @@ class WireChecker:
         group, connection = client.habits.group, client.connection
         if not had or connection is None or not self.is_well(connection.gateway):
             return
-        led, name = self.leading(), client.host.name
+        led, name, left_ms = self.leading(), client.host.name, self.kernel.now
 
         def judge() -> None:
             others = {
@@ -252,8 +258,7 @@ class WireChecker:
                 return
             self.kernel.happened["leave judged"] += 1
             for tp in had:
-                path = self.checker.places.owner((group, tp))
-                if tp.topic in others and path not in self.checker.tree.nodes:
+                if tp.topic in others and self._owned_ms.get((group, tp), 0) < left_ms:
                     self.checker.violate("W6", f"{tp} waits {LEAVE_MS} ms after {name} left")
 
         self.kernel.after(LEAVE_MS, judge)
