@@ -54,7 +54,8 @@ class Known:
 class WireChecker:
     """See the module. `clients` gives all that ever ran, `apps` the applications of others;
     `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while, `leading`
-    which coordinator leads, and has not been disturbed ("": none).
+    which coordinator leads, and has not been disturbed ("": none), `calm_since` whether nothing
+    has happened to any gateway since then.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class WireChecker:
         disconnect_grace_ms: int,
         is_well: Callable[[GatewayProcess], bool],
         leading: Callable[[], str],
+        calm_since: Callable[[int], bool],
     ) -> None:
         self.checker = checker
         self.kernel = checker.kernel
@@ -73,6 +75,8 @@ class WireChecker:
         self.disconnect_grace_ms = disconnect_grace_ms
         self.is_well = is_well
         self.leading = leading
+        self.calm_since = calm_since
+        self._meddled_ms = -1  # when an operator touched a registration last
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
         self._acked: dict[Key, int] = {}
@@ -131,6 +135,8 @@ class WireChecker:
         places = self.checker.places
         for path, before, after in txn.changes:
             place = places.place_of(path)
+            if place.kind == "ids" and not txn.session:
+                self._meddled_ms = self.kernel.now
             if place.kind == "ids" and after is not None and txn.host[:1] == GATEWAY:
                 instance = _instance(after.data)
                 self._instances[after.owner] = (place.group, instance)
@@ -254,7 +260,8 @@ class WireChecker:
                 if c is not client and c.running and c.stable and c.habits.group == group
                 for t in c.habits.topics
             }
-            if not self.is_well(connection.gateway) or led != self.leading() or not led:
+            calm = self.is_well(connection.gateway) and self.calm_since(left_ms)
+            if not calm or self._meddled_ms >= left_ms or led != self.leading() or not led:
                 return
             self.kernel.happened["leave judged"] += 1
             for tp in had:
