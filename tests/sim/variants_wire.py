@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from consumer.core import messages as msg
-from consumer.gateway.members import memory
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.wire_group import ServedMember
 from consumer.gateway.wire.drain import Drain
@@ -15,12 +14,7 @@ from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.restoring import Restoring, Returned
 from tests.sim.weakened import Patch, Variant
 from zkcoord.core.model import TopicPartition
-from zkcoord.zk.port import Check
 from zkcoord.znodes.gateway_nodes import RememberedClient
-
-
-def _any_registration(original: type[Check]) -> Callable[[str, int], Check]:
-    return lambda path, version: Check("/consumers", -1)
 
 
 def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
@@ -115,12 +109,6 @@ def _nothing_is_over(original: Callable[..., None]) -> Callable[..., None]:
 
 
 WIRE_VARIANTS = (
-    Variant(
-        "wire_memory_unchecked",
-        "a gateway writes what a client was told whoever its member is by now",
-        (Patch(memory, "Check", _any_registration),),
-        "wire",
-    ),
     Variant(
         "wire_answered_first",
         "a client is told what it has before that is written down",

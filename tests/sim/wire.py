@@ -55,6 +55,9 @@ class Wires:
             self.plan.disconnect_grace_ms,
             self._is_well,
             self._leading,
+            lambda since: all(
+                max(g.disturbed_ms, g.host.link_bad_until()) < since for g in self.gateways
+            ),
         )
 
     def _is_well(self, gateway: GatewayProcess) -> bool:

@@ -5,7 +5,8 @@ W1 what is stored for a client is what it asked for, and it is a member while th
 member owns the partition, that offsets do not go back: I4, I5); W2 a partition is given to nobody
 while another client has it, unless that one has lost it (its member's session or registration ended
 without its doing) or was away (paused, without a connection for longer than
-`disconnect_grace_ms`, silent for its session timeout); nor while a member of another kind fetches
+`disconnect_grace_ms`, silent for its session timeout, or behind a gateway that hung, which may have
+taken it for silent); nor while a member of another kind fetches
 it, nor does such a one fetch what a client has; W3 what a client is given is written down before,
 where ZooKeeper can be reached; W4 the generations with which a client is given assignments do not
 fall; W5 each request is answered once, in the order of its connection, and with what makes sense;
@@ -53,7 +54,8 @@ class Known:
 class WireChecker:
     """See the module. `clients` gives all that ever ran, `apps` the applications of others;
     `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while, `leading`
-    which coordinator leads, and has not been disturbed ("": none).
+    which coordinator leads, and has not been disturbed ("": none), `calm_since` whether nothing
+    has happened to any gateway since then.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class WireChecker:
         disconnect_grace_ms: int,
         is_well: Callable[[GatewayProcess], bool],
         leading: Callable[[], str],
+        calm_since: Callable[[int], bool],
     ) -> None:
         self.checker = checker
         self.kernel = checker.kernel
@@ -72,9 +75,12 @@ class WireChecker:
         self.disconnect_grace_ms = disconnect_grace_ms
         self.is_well = is_well
         self.leading = leading
+        self.calm_since = calm_since
+        self._meddled_ms = -1  # when an operator touched a registration last
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
         self._acked: dict[Key, int] = {}
+        self._owned_ms: dict[Key, int] = {}  # when a partition was taken last
 
     def of(self, client: WireClient) -> Known:
         """What is known of a client."""
@@ -112,7 +118,10 @@ class WireChecker:
             return "paused"
         if now - client.link.answered_ms >= client.habits.session_ms - client.habits.interval_ms:
             return "silent"
-        since = client.connection.dead_since_ms if client.connection is not None else None
+        connection = client.connection
+        if connection and now - connection.gateway.disturbed_ms < client.habits.session_ms:
+            return "behind a gateway that hung"
+        since = connection.dead_since_ms if connection is not None else None
         if client.link.gone_ms is not None:
             since = client.link.gone_ms
         if since is not None and now - since >= self.disconnect_grace_ms - SLACK_MS:
@@ -126,6 +135,8 @@ class WireChecker:
         places = self.checker.places
         for path, before, after in txn.changes:
             place = places.place_of(path)
+            if place.kind == "ids" and not txn.session:
+                self._meddled_ms = self.kernel.now
             if place.kind == "ids" and after is not None and txn.host[:1] == GATEWAY:
                 instance = _instance(after.data)
                 self._instances[after.owner] = (place.group, instance)
@@ -141,6 +152,7 @@ class WireChecker:
                     self._stored(txn, (place.group, place.partition), after.data if after else b"")
 
     def _owned(self, key: Key, session: int) -> None:
+        self._owned_ms[key] = self.kernel.now
         group, instance = self._instances.get(session, ("", ""))
         for client in self._having(*key):
             if group and instance == self.instance(client):
@@ -239,7 +251,7 @@ class WireChecker:
         group, connection = client.habits.group, client.connection
         if not had or connection is None or not self.is_well(connection.gateway):
             return
-        led, name = self.leading(), client.host.name
+        led, name, left_ms = self.leading(), client.host.name, self.kernel.now
 
         def judge() -> None:
             others = {
@@ -248,12 +260,12 @@ class WireChecker:
                 if c is not client and c.running and c.stable and c.habits.group == group
                 for t in c.habits.topics
             }
-            if not self.is_well(connection.gateway) or led != self.leading() or not led:
+            calm = self.is_well(connection.gateway) and self.calm_since(left_ms)
+            if not calm or self._meddled_ms >= left_ms or led != self.leading() or not led:
                 return
             self.kernel.happened["leave judged"] += 1
             for tp in had:
-                path = self.checker.places.owner((group, tp))
-                if tp.topic in others and path not in self.checker.tree.nodes:
+                if tp.topic in others and self._owned_ms.get((group, tp), 0) < left_ms:
                     self.checker.violate("W6", f"{tp} waits {LEAVE_MS} ms after {name} left")
 
         self.kernel.after(LEAVE_MS, judge)
