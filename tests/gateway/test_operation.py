@@ -25,6 +25,7 @@ from zkcoord.stack.servers import KafkaBroker
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 6
+LONG_NAME = "o" * 300
 
 
 class Watched:
@@ -158,7 +159,7 @@ def test_clients_are_described_and_what_was_decided_for_them_can_be_replayed(
     home.mkdir()
     leads = Running(home, "--zookeeper", kafka_zk_hosts)
     with leads, GatewayProcess(tmp_path / "g", kafka_zk_hosts, kafka_broker.address) as gateway:
-        first = Librdkafka(gateway.address, group, topic, **{"client.id": "one"})
+        first = Librdkafka(gateway.address, group, topic, **{"client.id": LONG_NAME})
         other = Librdkafka(
             gateway.address, group, topic, **{"client.id": "two", "group.instance.id": "named"}
         )
@@ -167,11 +168,11 @@ def test_clients_are_described_and_what_was_decided_for_them_can_be_replayed(
         assert main([*asked, "--json"]) == 0
         members = json.loads(capsys.readouterr().out)["members"]
         said = {one["client_id"]: one for one in members}
-        assert set(said) == {"one", "two"}
+        assert set(said) == {LONG_NAME[:255], "two"}, "and no registration failed"
         for one in said.values():
             assert one["library"].startswith("confluent-kafka-python ")
             assert (one["gateway"], one["host"]) == (gateway.address, "127.0.0.1")
-        assert (said["one"]["instance"], said["two"]["instance"]) == (None, "named")
+        assert (said[LONG_NAME[:255]]["instance"], said["two"]["instance"]) == (None, "named")
         assert main([*asked, "--members", "--verbose"]) == 0
         assert gateway.address in capsys.readouterr().out
         first.close()
