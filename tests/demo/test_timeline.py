@@ -10,6 +10,7 @@ import pytest
 from tests.verdict.test_engine import clean_run, write
 from zkcoord.demo import picture, summary, timeline
 from zkcoord.demo.options import Break, DemoOptions
+from zkcoord.demo.story import ScenarioJournal
 from zkcoord.verdict.engine import judge_folder
 
 S = 1_000_000_000
@@ -64,7 +65,10 @@ def test_the_report_and_the_table(folder: Path, tmp_path: Path) -> None:
     verdict = judge_folder(folder)
     options = DemoOptions(tmp_path, tmp_path, fault=Break.LOST)
     path = tmp_path / "reports" / "demo.json"
-    summary.write(path, summary.report(options, verdict, 51.0, 12.3, "17"))
+    story = ScenarioJournal(tmp_path / "story.jsonl", lambda text: None)
+    story.succession_ms = 51.0
+    story.close()
+    summary.write(path, summary.report(options, verdict, story, 12.3, "17"))
     found = json.loads(path.read_text())
     assert (
         found["clean"] is True
@@ -74,10 +78,11 @@ def test_the_report_and_the_table(folder: Path, tmp_path: Path) -> None:
     assert found["step_ms"] == {"n": 1, "min": 250.0, "median": 250.0, "max": 250.0}
     assert found["records"] == {"produced": 40, "handed_out": 45, "again_after_kill": 5}
     assert {"zkcoord", "python", "kazoo", "kafka-python"} <= set(found["versions"])
-    text = "\n".join(summary.table(verdict, 51.0))
+    text = "\n".join(summary.table(verdict, story.measured()))
     assert (
         "join" in text
         and "250 ms" in text
+        and "another coordinator leads after the kill" in text
         and "no command, no move" in text
         and "What is wrong" not in text
     )
@@ -86,5 +91,5 @@ def test_the_report_and_the_table(folder: Path, tmp_path: Path) -> None:
 def test_the_table_names_what_is_wrong(tmp_path: Path) -> None:
     files = clean_run()
     files["scenario/steps.jsonl"].pop()
-    text = "\n".join(summary.table(judge_folder(write(tmp_path, files)), None))
+    text = "\n".join(summary.table(judge_folder(write(tmp_path, files))))
     assert "t-0: owned twice: c2 began while c1 held it" in text

@@ -5,7 +5,6 @@ python -m tests.gateway.clients     fetches Kafka's own tools, for later without
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,17 +26,10 @@ from zkcoord.stack.ports import free_port
 
 HERE = Path(__file__).parent
 PATIENCE_S = 90.0
-V3, V4 = "3.9.2", "4.1.1"
+V3, V4 = jars.KAFKA_TOOLS.version, "4.1.1"
 TOOLS = {
-    version: jars.Artifact(
-        "org.apache.kafka",
-        "kafka-tools",
-        version,
-        HERE / f"kafka-tools-{version}.lock",
-        megabytes=40,
-        seconds=40,
-    )
-    for version in (V3, V4)
+    V3: jars.KAFKA_TOOLS,
+    V4: replace(jars.KAFKA_TOOLS, version=V4, lock=HERE / f"kafka-tools-{V4}.lock"),
 }
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -137,8 +130,7 @@ class GatewayProcess:
 
 def tools_classpath(version: str, java: Java) -> str:
     """Kafka's own tools and its Java client, fetched if they are not there."""
-    found = jars.resolve(TOOLS[version], java, lambda _: None)
-    return os.pathsep.join([jars.logging_classpath(), *map(str, found)])
+    return jars.tools_classpath(java, lambda _: None, TOOLS[version])
 
 
 def java_tool(

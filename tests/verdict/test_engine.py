@@ -145,6 +145,7 @@ def test_a_command_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
 
 
 def test_a_move_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
+    """Given up, taken, and its first records: three."""
     files = clean_run()
     files["consumers/c1.jsonl"].insert(
         5, {"event": "revoked", "t": int(4.5 * S), "positions": {"t-0": 10}}
@@ -155,7 +156,7 @@ def test_a_move_in_a_quiet_step_is_not_clean(tmp_path: Path) -> None:
     verdict = judge_folder(write(tmp_path, files))
     assert (
         verdict.sentence
-        == "VERDICT: not clean: 0 commands and 2 changes of ownership in the quiet step 'kill the"
+        == "VERDICT: not clean: 0 commands and 3 changes of ownership in the quiet step 'kill the"
         " coordinator'"
     )
 
@@ -177,3 +178,15 @@ def test_a_failure_of_the_scenario_is_not_clean(tmp_path: Path) -> None:
     verdict = judge_folder(write(tmp_path, clean_run()))
     verdict.failures.append("waited 60 s in vain for a balanced group")
     assert verdict.sentence == "VERDICT: not clean: waited 60 s in vain for a balanced group"
+
+
+def test_first_records_stand_for_a_first_fetch_that_is_not_told_of(tmp_path: Path) -> None:
+    files = clean_run()
+    files["consumers/c2.jsonl"][1] = {
+        "event": "records",
+        "t": int(3.3 * S),
+        "ranges": {"t-1": [[10, 14, 5, 1]]},
+    }
+    files["consumers/c2.jsonl"][3]["ranges"]["t-1"] = [[15, 19, 5, 1]]
+    verdict = judge_folder(write(tmp_path, files))
+    assert verdict.clean and [step.took_ms for step in verdict.steps] == [300.0, None]

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from kafka.structs import TopicPartition
 
@@ -37,17 +37,27 @@ begin = threading.Event()
 
 
 Batch = dict[TopicPartition, list[Any]]
-Fault = Callable[[KafkaConsumer, Batch], None]
 
 
-def drop(consumer: KafkaConsumer, batch: Batch) -> None:
+class SeekableConsumer(verifiable.VerifiableConsumer, Protocol):
+    """What a consumer needs so that its position can be set back."""
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See `KafkaConsumer.seek`."""
+        ...
+
+
+Fault = Callable[[SeekableConsumer, Batch], None]
+
+
+def drop(consumer: SeekableConsumer, batch: Batch) -> None:
     """Everything but the largest part of this batch reaches the application."""
     if len(batch) > 1 and len(batch[_largest(batch)]) >= RECORDS_MIN:
         at = _largest(batch)
         _done(at, batch.pop(at))
 
 
-def repeat(consumer: KafkaConsumer, batch: Batch) -> None:
+def repeat(consumer: SeekableConsumer, batch: Batch) -> None:
     """The largest part of this batch comes again."""
     if batch and len(batch[_largest(batch)]) >= RECORDS_MIN:
         at = _largest(batch)
@@ -69,12 +79,12 @@ def _done(at: TopicPartition, records: list[Any]) -> None:
 
 
 class FaultyConsumer:
-    """A `KafkaConsumer` behind a fault that happens once, in the first batch after `armed` was set
+    """A consumer behind a fault that happens once, in the first batch after `armed` was set
     that is large enough. The `VerifiableConsumer` of the demo.
     """
 
-    def __init__(self, fault: Fault, **configs: Any) -> None:
-        self._consumer = KafkaConsumer(**configs)
+    def __init__(self, fault: Fault, make: Callable[..., SeekableConsumer], **configs: Any) -> None:
+        self._consumer = make(**configs)
         self._fault = fault
 
     def poll(self, timeout_ms: float = 0) -> Batch:
@@ -123,8 +133,12 @@ def _begin(_number: int, _frame: FrameType | None) -> None:
     begin.set()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run; the exit status of `consumer.verifiable`."""
+def main(
+    argv: Sequence[str] | None = None, make: Callable[..., SeekableConsumer] = KafkaConsumer
+) -> int:
+    """Run a consumer that `make` makes of a `KafkaConsumer`'s options; the exit status of
+    `consumer.verifiable`.
+    """
     parser = argparse.ArgumentParser(prog="python -m zkcoord.demo.actor")
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--fault", choices=sorted(FAULTS))
@@ -137,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         begin.wait()
     return verifiable.main(
         [option for option in args.options if option != "--"],
-        KafkaConsumer if args.fault is None else partial(FaultyConsumer, FAULTS[args.fault]),
+        make if args.fault is None else partial(FaultyConsumer, FAULTS[args.fault], make),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -230,6 +231,22 @@ class Cast:
         self.gone(child, killed=True)
         return killed_ns
 
+    def kill_jvm(self, name: str) -> int:
+        """kill -9 of the JVM below a process; the time just before it. What has to go with the JVM
+        is for the caller to end, and to say (`gone`).
+        """
+        import psutil
+
+        child = self.children.children[name]
+        below = psutil.Process(child.pid).children(recursive=True)
+        jvm = next((process for process in below if process.name() == "java"), None)
+        if jvm is None:
+            raise ScenarioError(f"{name} has no JVM to be killed (its log is {child.log})")
+        child.expected_to_end = True
+        child.killed_ns = time.time_ns()
+        jvm.kill()
+        return child.killed_ns
+
     def gone(self, child: DemoProcess, killed: bool) -> None:
         """A process has ended: write it down."""
         self.story.exit(child.name, killed, self.children.last_sign_ns(child))
@@ -242,12 +259,16 @@ class Cast:
         self.ask_to_leave("producer")
         self.left("producer")
 
-    def end_coordinators(self) -> None:
-        """SIGTERM for all coordinators that run."""
+    def end_servers(self) -> None:
+        """SIGTERM for all gateways and coordinators that run."""
+        for kind in (ProcessKind.GATEWAY, ProcessKind.COORDINATOR):
+            self._end(kind)
+
+    def _end(self, kind: ProcessKind) -> None:
         running = [
             child
             for child in self.children.children.values()
-            if child.alive and self.state.kinds[child.name] is ProcessKind.COORDINATOR
+            if child.alive and self.state.kinds[child.name] is kind
         ]
         for child in running:
             self.ask_to_leave(child.name)

@@ -11,13 +11,16 @@ import logging
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from zkcoord.demo import live
-from zkcoord.demo.options import FAST, FULL, TINY, Break, DemoOptions
+from zkcoord.demo.cast import Cast
+from zkcoord.demo.options import FAST, FULL, TINY, Break, DemoOptions, Pace
 from zkcoord.demo.run import run
+from zkcoord.demo.scenario import Scenario
 from zkcoord.errors import ZkcoordError
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
@@ -30,6 +33,24 @@ examples:
 """
 
 
+@dataclass(frozen=True)
+class DemoProgram:
+    """One of the demos. `module`: what `python -m` runs; `name` begins the names of its reports;
+    `tiny` says what `--tiny` leaves out; `announce(options)` is a sentence about what is started,
+    and how long it takes. `prepare(say)` gets what the story (which it returns) needs before a
+    server runs, and raises `ZkcoordError` for what is missing.
+    """
+
+    module: str
+    name: str
+    description: str
+    examples: str
+    tiny: str
+    paces: tuple[Pace, Pace, Pace]
+    announce: Callable[[DemoOptions], str]
+    prepare: Callable[[DemoOptions, Callable[[str], None]], Callable[[Cast], None]]
+
+
 class DemoParser(argparse.ArgumentParser):
     """Refuses in one sentence."""
 
@@ -38,22 +59,44 @@ class DemoParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}: see {self.prog} --help\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def announce(options: DemoOptions) -> str:
+    """What the first sentence says."""
+    length = "about two minutes" if options.pace is FULL else "well under a minute"
+    return (
+        "Two servers (ZooKeeper, Kafka), two coordinators, four consumers and a producer are"
+        f" started on this machine; the run takes {length}."
+    )
+
+
+def prepare(options: DemoOptions, say: Callable[[str], None]) -> Callable[[Cast], None]:
+    """Nothing is needed."""
+    return lambda cast: Scenario(cast, options).run()
+
+
+DEMO = DemoProgram(
+    "zkcoord.demo",
+    "demo",
+    "A real consumer group on a real Kafka broker, through joins, leaves, crashes and its"
+    " coordinator's death, and a verdict: was anything lost, duplicated or owned twice?",
+    EXAMPLES,
+    "only a join, fewer partitions",
+    (FULL, FAST, TINY),
+    announce,
+    prepare,
+)
+
+
+def parser(program: DemoProgram) -> argparse.ArgumentParser:
     """The command line."""
     p = DemoParser(
-        prog="python -m zkcoord.demo",
-        description=(
-            "A real consumer group on a real Kafka broker, through joins, leaves, crashes and its"
-            " coordinator's death, and a verdict: was anything lost, duplicated or owned twice?"
-        ),
-        epilog=EXAMPLES,
+        prog=f"python -m {program.module}",
+        description=program.description,
+        epilog=program.examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     p.add_argument("--fast", action="store_true", help="less work between the steps")
-    p.add_argument(
-        "--tiny", action="store_true", help="only a join, fewer partitions: for tests of --break"
-    )
+    p.add_argument("--tiny", action="store_true", help=f"{program.tiny}: for tests of --break")
     p.add_argument(
         "--break",
         dest="fault",
@@ -81,9 +124,9 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
     """Run; the exit status."""
-    args = parser().parse_args(argv)
+    args = parser(program).parse_args(argv)
     logging.basicConfig(level=logging.CRITICAL)
     if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
         print(
@@ -92,13 +135,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    pace = FAST if args.fast else FULL
+    full, fast, tiny = program.paces
+    pace = fast if args.fast else full
     if args.tiny:
-        pace = TINY
+        pace = tiny
     folder = (
         args.dir.absolute()
         if args.dir is not None
-        else Path(tempfile.mkdtemp(prefix="zkcoord-demo-"))
+        else Path(tempfile.mkdtemp(prefix=f"zkcoord-{program.name}-"))
     )
     kept = args.dir is not None
     options = DemoOptions(
@@ -108,16 +152,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         None if args.fault is None else Break(args.fault),
         args.seed,
         keep_folder=kept,
+        name=program.name,
     )
-    length = "about two minutes" if pace is FULL else "well under a minute"
     status = EXIT_FAILED
     try:
         view = live.view_for(not args.no_live)
-        view.say(
-            "Two servers (ZooKeeper, Kafka), two coordinators, four consumers and a producer are"
-            f" started on this machine; the run takes {length}."
-        )
-        status = run(options, view)
+        view.say(program.announce(options))
+        status = run(options, view, program.prepare(options, view.say))
     except KeyboardInterrupt:
         print("Interrupted: everything that was started is stopped.", file=sys.stderr)
         status = EXIT_INTERRUPTED

@@ -85,6 +85,11 @@ class OffsetObserver:
             _, stat = self._client.get(Layout.DRAFT.topic(self.topic))
         return int(stat.mtime) * 1_000_000
 
+    def gateways(self) -> int:
+        """How many gateways are there, as they themselves say in ZooKeeper."""
+        with asking():
+            return len(self._client.get_children(Layout.DRAFT.gateways))
+
     def set_back(self, number: int, by: int) -> tuple[int, int]:
         """Overwrite a stored offset with one lower by `by`, as no member would; (before, after)."""
         with asking():

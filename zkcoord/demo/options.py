@@ -44,9 +44,9 @@ TINY = Pace(partitions=8, grown=10, rate=800, records_between_steps=1_000, every
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """One run. `folder` gets everything that it writes, except the reports, which go to `reports`;
-    with `keep_folder` False it is removed afterwards. `step_timeout_s` is the longest that a step
-    may take to be balanced again.
+    """One run. `folder` gets everything that it writes, except the reports, which go to `reports`
+    and whose names begin with `name`; with `keep_folder` False it is removed afterwards.
+    `step_timeout_s` is the longest that a step may take to be balanced again.
     """
 
     folder: Path
@@ -55,6 +55,7 @@ class DemoOptions:
     fault: Break | None = None
     seed: int = 0
     keep_folder: bool = True
+    name: str = "demo"
     step_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
     consumer_session_timeout_ms: int = 18_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from zkcoord.demo import picture, summary, timeline
 from zkcoord.demo.cast import Addresses, Cast
 from zkcoord.demo.live import View
 from zkcoord.demo.options import DemoOptions
-from zkcoord.demo.scenario import Scenario
 from zkcoord.demo.story import ScenarioJournal
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.java import find_java
@@ -24,17 +23,13 @@ from zkcoord.verdict import engine
 from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Rule
 
-PICTURE, REPORT = "demo-timeline.png", "demo.json"
-KEPT = "demo-journals"
 
-
-def run(options: DemoOptions, view: View) -> int:
-    """The exit status: 0 only for a clean verdict, which is also the last line. Raises `StackError`
-    when the servers cannot be had.
+def run(options: DemoOptions, view: View, play: Callable[[Cast], None]) -> int:
+    """The exit status: 0 only for a clean verdict, which is also the last line. `play` is the
+    story, which raises `ScenarioError`. Raises `StackError` when the servers cannot be had.
     """
     began = time.monotonic()
     failure: str | None = None
-    succession_ms: float | None = None
     with running_stack(options.folder / "stack", progress=view.say) as stack:
         story = ScenarioJournal(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
         cast: Cast | None = None
@@ -42,7 +37,7 @@ def run(options: DemoOptions, view: View) -> int:
             cast = Cast(options, _addresses(stack), story, view.say)
             cast.create_topic()
             with view.watching(cast):
-                Scenario(cast, options).run()
+                play(cast)
         except ScenarioError as error:
             failure = str(error)
         finally:
@@ -50,15 +45,14 @@ def run(options: DemoOptions, view: View) -> int:
                 if cast is not None:
                     cast.close()
                 story.close()
-        succession_ms = story.succession_ms
     view.say("Everything is stopped; reading what was written down ...")
     verdict = engine.judge_folder(options.folder / "run")
     if failure is not None:
         verdict.failures.append(failure)
     if not verdict.clean and not options.keep_folder:
-        _keep(options, view)
-    _reports(options, verdict, succession_ms, time.monotonic() - began, view)
-    for line in summary.table(verdict, succession_ms):
+        keep(options, view)
+    _reports(options, verdict, story, time.monotonic() - began, view)
+    for line in summary.table(verdict, story.measured()):
         print(line)
     print(verdict.sentence, flush=True)
     return 0 if verdict.clean else 1
@@ -72,28 +66,29 @@ def _addresses(stack: Stack) -> Addresses:
 def _reports(
     options: DemoOptions,
     verdict: Verdict,
-    succession_ms: float | None,
+    story: ScenarioJournal,
     duration_s: float,
     view: View,
 ) -> None:
     java = find_java()
+    report, image = (options.reports / f"{options.name}{end}" for end in (".json", "-timeline.png"))
     summary.write(
-        options.reports / REPORT,
-        summary.report(options, verdict, succession_ms, duration_s, f"{java.major}"),
+        report,
+        summary.report(options, verdict, story, duration_s, f"{java.major}"),
     )
-    drawn: list[Path] = [options.reports / REPORT]
+    drawn: list[Path] = [report]
     try:
         line = timeline.read(options.folder / "run", verdict.steps)
-        picture.draw(line, options.reports / PICTURE, subtitle(options, line, verdict))
-        drawn.append(options.reports / PICTURE)
+        picture.draw(line, image, subtitle(options, line, verdict))
+        drawn.append(image)
     except ScenarioError as error:
         view.say(str(error))
     view.say(f"Written: {', '.join(str(path) for path in drawn)}")
 
 
-def _keep(options: DemoOptions, view: View) -> None:
+def keep(options: DemoOptions, view: View) -> None:
     """Copy what a bad run wrote down to where it stays."""
-    kept = options.reports / KEPT
+    kept = options.reports / f"{options.name}-journals"
     shutil.rmtree(kept, ignore_errors=True)
     for name in ("run", "logs"):
         if (options.folder / name).is_dir():

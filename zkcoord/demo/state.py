@@ -26,6 +26,7 @@ class ProcessKind(enum.Enum):
     COORDINATOR = "coordinator"
     PRODUCER = "producer"
     ROGUE = "rogue"
+    GATEWAY = "gateway"
 
 
 class ConsumerPhase(enum.Enum):
@@ -42,7 +43,7 @@ class ConsumerPhase(enum.Enum):
 @dataclass
 class ConsumerView:
     """One consumer process. `owned` are partition numbers; `fetched` those of them whose first
-    fetch came since.
+    fetch came since (or whose first records: not every client tells of fetches).
     """
 
     name: str
@@ -68,6 +69,7 @@ class GroupShown:
         self.commands = 0
         self.fired: dict[str, int] = {}
         self.produced: dict[int, int] = {}
+        self.produced_ns = 0
         self.handed_out: dict[int, int] = {}
         self.committed: dict[int, int] = {}
         self.delivered = 0
@@ -105,6 +107,7 @@ class GroupShown:
             self._consumer(self.consumers[name], line)
         elif kind is ProcessKind.PRODUCER and line.get("event") == "produced":
             self.produced.update({_number(at): end for at, end in line["ends"].items()})
+            self.produced_ns = line["t"]
         elif kind is ProcessKind.COORDINATOR:
             self._coordinator(name, line)
         elif kind is ProcessKind.ROGUE and line.get("event") == "records":
@@ -147,8 +150,7 @@ class GroupShown:
             if event == "lost" and left:
                 self.note(f"{view.name} lost {len(left)} partitions: {line['reason']}")
         elif event == "first_fetch":
-            view.fetched.add(_number(line["partition"]))
-            self.last_fetch_ns = max(self.last_fetch_ns, line["t"])
+            self._fetched(view, _number(line["partition"]), line["t"])
         elif event == "waiting":
             view.phase = ConsumerPhase.WAITING
         elif event == "closing":
@@ -162,12 +164,18 @@ class GroupShown:
         elif event == "error":
             self.note(f"{view.name}: {line['message']}")
 
+    def _fetched(self, view: ConsumerView, number: int, t_ns: int) -> None:
+        view.fetched.add(number)
+        self.last_fetch_ns = max(self.last_fetch_ns, t_ns)
+
     def _records(self, view: ConsumerView, line: Line) -> None:
         view.delivered += line["count"]
         self.delivered += line["count"]
         for at, ranges in line["ranges"].items():
             number = _number(at)
             self.handed_out[number] = max(self.handed_out.get(number, 0), ranges[-1][1] + 1)
+            if number in view.owned and number not in view.fetched:
+                self._fetched(view, number, line["t"])
         self._recent.append((line["t"], line["count"]))
 
     def stored(self, offsets: Mapping[int, int]) -> None:

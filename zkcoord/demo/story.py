@@ -25,7 +25,8 @@ class StepView:
 
 class ScenarioJournal:
     """The scenario's journal. Thread-safe: the observer writes into it, too. `succession_ms`: how
-    long nobody led after the leading coordinator was killed.
+    long nobody led after the leading coordinator was killed; `handed_on_ms`: how long after a
+    gateway was killed until its clients had all been handed new records through another one.
     """
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
@@ -35,6 +36,7 @@ class ScenarioJournal:
         self._tell = tell
         self.steps: list[StepView] = []
         self.succession_ms: float | None = None
+        self.handed_on_ms: float | None = None
 
     def write(self, event: str, t_ns: int | None = None, **fields: Any) -> None:
         """One line."""
@@ -85,6 +87,14 @@ class ScenarioJournal:
     def mark(self, label: str, t_ns: int) -> None:
         """Something that belongs into the picture and is no step."""
         self.write("mark", t_ns, label=label)
+
+    def measured(self) -> list[tuple[str, float]]:
+        """What took how long, in ms, beside the steps."""
+        found = {
+            "another coordinator leads after the kill": self.succession_ms,
+            "all clients of the killed gateway have new records": self.handed_on_ms,
+        }
+        return [(name, ms) for name, ms in found.items() if ms is not None]
 
     def close(self) -> None:
         """No more lines."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from zkcoord import __version__
 from zkcoord.demo.options import DemoOptions
+from zkcoord.demo.story import ScenarioJournal
 from zkcoord.stack import jars
 from zkcoord.verdict.outcome import Verdict
 from zkcoord.verdict.rules import Gap, PartitionReport, Rule
@@ -22,8 +23,10 @@ PACKAGES = ("kazoo", "kafka-python", "pyspark")
 FINDINGS_MAX = 12
 
 
-def table(verdict: Verdict, succession_ms: float | None) -> list[str]:
-    """The lines of the table; the verdict's sentence is not among them."""
+def table(verdict: Verdict, measured: Iterable[tuple[str, float]] = ()) -> list[str]:
+    """The lines of the table; the verdict's sentence is not among them. `measured`: what else took
+    how long, in ms.
+    """
     lines = [
         "",
         "Steps: from the event to the first fetch response of the last partition that moved",
@@ -34,10 +37,7 @@ def table(verdict: Verdict, succession_ms: float | None) -> list[str]:
             if step in verdict.noisy:
                 took = "NOT QUIET"
             lines.append(f"  {step.name:<64} {took:>22}")
-    if succession_ms is not None:
-        lines.append(
-            f"  {'another coordinator leads after the kill':<64} {succession_ms:>19.0f} ms"
-        )
+    lines += [f"  {name:<64} {ms:>19.0f} ms" for name, ms in measured]
     longest = worst(verdict.partitions)
     lines += ["", "Records and rules"]
     lines += [
@@ -141,13 +141,13 @@ def spread(values: Iterable[float]) -> dict[str, float | int]:
 def report(
     options: DemoOptions,
     verdict: Verdict,
-    succession_ms: float | None,
+    story: ScenarioJournal,
     duration_s: float,
     java: str,
 ) -> dict[str, Any]:
     """What `demo.json` holds; durations in ms unless named otherwise."""
     return {
-        "what": "demo",
+        "what": options.name,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "verdict": verdict.sentence,
         "clean": verdict.clean,
@@ -189,7 +189,8 @@ def report(
         "rebalance_ms": spread(
             rebalance.duration_ms for rebalance in verdict.rebalances if rebalance.moved
         ),
-        "succession_ms": succession_ms,
+        "succession_ms": story.succession_ms,
+        "handed_on_ms": story.handed_on_ms,
         "longest_gap_ms": {
             "moved": spread(r.longest_moved.ms for r in verdict.partitions if r.longest_moved.ms),
             "stayed": spread(r.longest_kept.ms for r in verdict.partitions),

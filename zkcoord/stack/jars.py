@@ -89,6 +89,14 @@ KAFKA = Artifact(
     megabytes=46,
     seconds=60,
 )
+KAFKA_TOOLS = Artifact(
+    "org.apache.kafka",
+    "kafka-tools",
+    "3.9.2",
+    LOCK_DIR / "kafka-tools-3.9.2.lock",
+    megabytes=40,
+    seconds=40,
+)
 
 
 def cache_dir() -> Path:
@@ -132,6 +140,13 @@ def logging_classpath() -> str:
     must come first on the class path, before an older logging API.
     """
     return os.pathsep.join(_pyspark_jars_named(_LOGGING_JARS))
+
+
+def tools_classpath(java: Java, progress: Progress, tools: Artifact = KAFKA_TOOLS) -> str:
+    """Kafka's own tools and its Java client, as a class path with a logger; fetched if they are not
+    there. Raises as `resolve` does.
+    """
+    return os.pathsep.join([logging_classpath(), *map(str, resolve(tools, java, progress))])
 
 
 def is_cached(artifact: Artifact) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from zkcoord.verdict import lines
 from zkcoord.verdict.facts import (
     CommandSeen,
+    Delivered,
     Fact,
     FirstFetch,
     Partition,
@@ -46,10 +47,13 @@ CONSUMERS, COORDINATORS, PRODUCERS, SCENARIO = "consumers", "coordinators", "pro
 
 
 class Court:
-    """Feed it all facts in order of time, then ask for `verdict`."""
+    """Feed it all facts in order of time, then ask for `verdict`. Where a member tells of no first
+    fetch, as unmodified clients do, the first records since the assignment stand for it.
+    """
 
     def __init__(self) -> None:
         self._judges: dict[Partition, PartitionJudge] = {}
+        self._unfetched: set[tuple[Partition, str]] = set()
         self._verdict = Verdict()
         self._open: ScenarioStep | None = None
 
@@ -77,11 +81,17 @@ class Court:
             assert fact.partition is not None, "only a release may concern all partitions"
             if self._open is not None and isinstance(fact, (PartitionAssigned, Released)):
                 self._open.moves += 1
+            if isinstance(fact, PartitionAssigned):
+                self._unfetched.add((fact.partition, fact.member))
+            elif isinstance(fact, Delivered) and (fact.partition, fact.member) in self._unfetched:
+                self._of_step(FirstFetch(fact.t_ns, fact.partition, fact.member))
             if fact.partition not in self._judges:
                 self._judges[fact.partition] = PartitionJudge(fact.partition)
             self._judges[fact.partition].fact(fact)
 
     def _of_step(self, fact: FirstFetch | CommandSeen) -> None:
+        if isinstance(fact, FirstFetch):
+            self._unfetched.discard((fact.partition, fact.member))
         if self._open is None:
             return
         if isinstance(fact, CommandSeen):

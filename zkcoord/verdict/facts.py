@@ -152,7 +152,9 @@ PartitionFact = (
 
 @dataclass(frozen=True, slots=True)
 class FirstFetch:
-    """The first fetch response of a partition since it was assigned to `member`."""
+    """The first fetch response (or, of clients that tell of none, the first records) of a partition
+    since it was assigned to `member`.
+    """
 
     t_ns: int
     partition: Partition

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
-
-import psutil
 
 from zkcoord.demo.cast import Cast
 from zkcoord.demo.options import GROUP, TOPIC
+from zkcoord.demo.processes import KILL_TIMEOUT_S
 from zkcoord.demo.state import ProcessKind
 from zkcoord.errors import ScenarioError
 from zkcoord.verdict import engine
@@ -124,22 +122,11 @@ class Applications:
         it.
         """
         child = self.children.children[name]
-        jvm = next(
-            (
-                process
-                for process in psutil.Process(child.pid).children(recursive=True)
-                if process.name() == "java"
-            ),
-            None,
-        )
-        if jvm is None:
-            raise ScenarioError(f"{name} has no JVM to be killed (its log is {child.log})")
-        child.expected_to_end = True
-        child.killed_ns = time.time_ns()
-        jvm.kill()
-        self.children.kill(child)
+        killed_ns = self.cast.kill_jvm(name)
+        child.process.kill()
+        child.process.wait(KILL_TIMEOUT_S)
         self.cast.gone(child, killed=True)
-        return child.killed_ns
+        return killed_ns
 
     def left(self, name: str) -> None:
         """An application takes its time: it writes a batch, gives its partitions away, and a JVM

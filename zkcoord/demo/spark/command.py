@@ -23,7 +23,7 @@ from zkcoord.demo.cast import Addresses, Cast
 from zkcoord.demo.command import EXIT_FAILED, EXIT_INTERRUPTED, DemoParser
 from zkcoord.demo.live import PlainView
 from zkcoord.demo.options import Break, DemoOptions, Pace
-from zkcoord.demo.run import uninterrupted
+from zkcoord.demo.run import keep, uninterrupted
 from zkcoord.demo.spark.cast import Applications
 from zkcoord.demo.spark.check import judge
 from zkcoord.demo.spark.scenario import SparkScenario
@@ -32,7 +32,7 @@ from zkcoord.errors import ScenarioError, ZkcoordError
 from zkcoord.stack.stack import running_stack
 from zkcoord.verdict import engine
 
-REPORT, KEPT = "demo-spark.json", "demo-spark-journals"
+NAME = "demo-spark"
 STEP_TIMEOUT_S = 900.0
 FULL = Pace(partitions=12, grown=12, rate=800, records_between_steps=8_000)
 FAST = Pace(partitions=6, grown=6, rate=400, records_between_steps=1_500)
@@ -104,15 +104,15 @@ def run(options: DemoOptions, view: PlainView) -> int:
                 cast.close()
     if failure is not None:
         if not options.keep_folder:
-            _keep(options, view)
+            keep(options, view)
         print(f"VERDICT: not clean: {failure}", flush=True)
         return EXIT_FAILED
     view.say("Everything is stopped; the audit reads what was written down and what came out ...")
     found = judge(options.folder / "run", applications.orders, applications.totals)
     if not found.verdict.clean and not options.keep_folder:
-        _keep(options, view)
+        keep(options, view)
     summary.write(
-        options.reports / REPORT,
+        options.reports / f"{NAME}.json",
         written(found, story.steps, story.succession_ms, time.monotonic() - began, options),
     )
     for line in [*steps(story.steps), *report.table(found)]:
@@ -138,7 +138,7 @@ def written(
     """What the report holds."""
     return {
         **report.report(found),
-        "what": "demo-spark",
+        "what": NAME,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "duration_s": round(duration_s, 1),
         "machine": summary.machine(),
@@ -146,16 +146,6 @@ def written(
         "succession_ms": succession_ms,
         "steps": [{"name": step.name, "took_ms": step.took_ms} for step in told],
     }
-
-
-def _keep(options: DemoOptions, view: PlainView) -> None:
-    """Copy what a bad run wrote down to where it stays."""
-    kept = options.reports / KEPT
-    shutil.rmtree(kept, ignore_errors=True)
-    for name in ("run", "logs"):
-        if (options.folder / name).is_dir():
-            shutil.copytree(options.folder / name, kept / name)
-    view.say(f"Journals and logs of this run are in {kept}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -183,6 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         pace,
         None if args.fault is None else Break(args.fault),
         keep_folder=args.dir is not None,
+        name=NAME,
         step_timeout_s=STEP_TIMEOUT_S,
     )
     view = PlainView()

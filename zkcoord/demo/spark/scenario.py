@@ -10,12 +10,11 @@ never for a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from zkcoord.demo.options import Break
-from zkcoord.demo.scenario import ROGUE_RECORDS_MIN, SET_BACK_RECORDS
 from zkcoord.demo.spark.cast import Applications
 from zkcoord.demo.state import ConsumerPhase
+from zkcoord.demo.steps import GroupSteps
 
 
 class SparkScenario:
@@ -26,14 +25,15 @@ class SparkScenario:
         self.cast = cast = applications.cast
         self.state = cast.state
         self.story = cast.story
-        self.members: set[str] = set()
+        self.steps = GroupSteps(cast)
+        self.members = self.steps.members
 
     def run(self) -> None:
         """All of it. Raises `ScenarioError` when a step never ends or a process ends by itself."""
         self.form()
         fault = self.cast.options.fault
         if fault in (Break.TWO_OWNERS, Break.OFFSET_BACK):
-            self.disturb(fault)
+            self.steps.disturb(fault, "s1")
         if self.cast.options.pace.every_step:
             self.join()
             self.stop()
@@ -47,16 +47,12 @@ class SparkScenario:
     def form(self) -> None:
         """Coordinators, two applications, the producer."""
         step = self.story.began("two applications form the group")
-        for name in ("coordinator A", "coordinator B"):
-            self.cast.start_coordinator(name)
-        self.wait(lambda: self.state.leader != "", "a coordinator that leads")
+        self.steps.start_coordinators()
         for name in ("s1", "s2"):
             self.add(name)
         self.wait_shared()
         self.applications.start_orders()
-        self.wait(
-            lambda: len(self.state.handed_out) == self.cast.partitions, "records of every partition"
-        )
+        self.steps.wait_records()
         self.balanced(step.name, step.began_ns)
         self.story.write("steady")
 
@@ -64,7 +60,7 @@ class SparkScenario:
         """A third application."""
         step = self.story.began("a third application joins")
         self.add("s3")
-        self.wait(
+        self.steps.wait(
             lambda: self.state.consumers["s3"].phase is ConsumerPhase.MEMBER,
             "the registration of s3",
         )
@@ -84,7 +80,7 @@ class SparkScenario:
         """One JVM dies with a batch under way."""
         step = self.story.began("a JVM is killed (kill -9)")
         before = self.state.consumers["s2"].delivered
-        self.wait(lambda: self.state.consumers["s2"].delivered > before, "a batch of s2")
+        self.steps.wait(lambda: self.state.consumers["s2"].delivered > before, "a batch of s2")
         self.members.discard("s2")
         killed_ns = self.applications.kill_jvm("s2")
         self.wait_shared()
@@ -95,53 +91,29 @@ class SparkScenario:
         killed = self.state.leader
         step = self.story.began("the leading coordinator is killed (kill -9)", quiet=True)
         killed_ns = self.cast.kill(killed)
-        self.wait(lambda: self.state.leader not in ("", killed), "a successor")
-        self.story.succession_ms = (self.state.elected_ns - killed_ns) / 1e6
-        self.cast.say(
-            f"  {self.state.leader} leads {self.story.succession_ms:.0f} ms after the kill"
-        )
+        self.steps.wait(lambda: self.state.leader not in ("", killed), "a successor")
+        self.steps.succession(killed, killed_ns)
         self.balanced(step.name, killed_ns)
 
     def finish(self) -> None:
         """Stop the producer, let everything be written, end everything cleanly; then count."""
         self.story.began("the end")
         self.cast.stop_producer()
-        self.wait(lambda: self.state.lag == 0, "every record to be written and stored")
+        self.steps.wait(lambda: self.state.lag == 0, "every record to be written and stored")
         for name in sorted(self.members):
             self.cast.ask_to_leave(name)
         for name in sorted(self.members):
             self.applications.left(name)
         self.cast.observer.sample()
-        self.cast.end_coordinators()
+        self.cast.end_servers()
         self.story.began("one query counts what came out")
         self.applications.count()
-
-    def disturb(self, fault: Break) -> None:
-        """Do something wrong to the group, for real."""
-        self.cast.say(f"! fault: {fault.value}")
-        if fault is Break.TWO_OWNERS:
-            name = self.cast.start_rogue(min(self.state.consumers["s1"].owned))
-            self.wait(
-                lambda: self.state.fired.get(name, 0) >= ROGUE_RECORDS_MIN, "the rogue's records"
-            )
-            self.cast.kill(name)
-        else:
-            self.wait(
-                lambda: self.state.committed.get(0, 0) > SET_BACK_RECORDS,
-                "a stored offset that can go back",
-            )
-            before, after = self.cast.observer.set_back(0, SET_BACK_RECORDS)
-            self.cast.say(f"! the stored offset of partition 0 was set from {before} to {after}")
-            self.cast.observer.sample()
 
     # small things
 
     def add(self, name: str) -> None:
         self.applications.start_application(name)
         self.members.add(name)
-
-    def wait(self, condition: Callable[[], bool], what: str) -> None:
-        self.cast.children.wait_for(condition, self.cast.options.step_timeout_s, what)
 
     def wait_shared(self) -> None:
         """Until exactly the members own everything, each partition once and evenly; then until they
@@ -161,7 +133,9 @@ class SparkScenario:
                 and max(sizes) - min(sizes) <= 1
             )
 
-        self.wait(shared, f"applications that share everything after '{self.story.steps[-1].name}'")
+        self.steps.wait(
+            shared, f"applications that share everything after '{self.story.steps[-1].name}'"
+        )
 
     def balanced(self, step: str, since_ns: int) -> None:
         """The step is over: how long it took until all was owned again; then some work."""
@@ -172,4 +146,4 @@ class SparkScenario:
         self.cast.say(f"  {step}: every partition is owned after {took_ms:.0f} ms")
         if "producer" in self.cast.children.children:
             goal = self.state.delivered + self.cast.options.pace.records_between_steps
-            self.wait(lambda: self.state.delivered >= goal, "records")
+            self.steps.wait(lambda: self.state.delivered >= goal, "records")
