@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim mutate demo demo-spark bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -67,6 +67,9 @@ demo: setup ## a real group on a real broker, with every kind of trouble: about 
 
 demo-spark: setup ## Spark applications that share a group, one joins, one is stopped, a JVM and the coordinator are killed; then the audit (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
 	@$(PY) -m zkcoord.demo.spark $(DEMO)
+
+demo-gateway: setup ## a Java and a librdkafka client before two gateways, a shim and Spark share a group; a client, a gateway and the coordinator are killed (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
+	@$(PY) -m zkcoord.demo.gateway $(DEMO)
 
 bench: setup ## zkcoord beside kafka-python, librdkafka, Kafka 4's new protocol and the old consumer in one run: join, leave, crash, slow member, coordinator's death (hours; QUICK=1: groups of 4, half an hour)
 	@$(PY) -m tests.bench.side $(if $(QUICK),--quick) $(if $(MEMBERS),--members $(MEMBERS))
@@ -157,6 +160,8 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
 	$(PY) -m tests.bench.commit || failed="$$failed bench-commit"; \
 	$(PY) -m zkcoord.demo.spark || failed="$$failed demo-spark"; \
+	$(PY) -m zkcoord.demo.gateway --fast || failed="$$failed demo-gateway"; \
+	for fault in lost duplicate two-owners offset-back; do $(PY) -m zkcoord.demo.gateway --tiny --break $$fault | tee /dev/stderr | grep -q '^VERDICT: not clean: [0-9]' || failed="$$failed demo-gateway-$$fault"; done; \
 	$(PY) -m tests.compat.upstream || failed="$$failed compat-upstream"; \
 	$(PY) -m tests.legacy.matrix || failed="$$failed legacy-matrix"; \
 	$(PY) -m tests.legacy.mixed || failed="$$failed legacy-mixed"; \

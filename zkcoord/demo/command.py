@@ -36,9 +36,10 @@ examples:
 @dataclass(frozen=True)
 class DemoProgram:
     """One of the demos. `module`: what `python -m` runs; `name` begins the names of its reports;
-    `tiny` says what `--tiny` leaves out; `announce(options)` is a sentence about what is started,
-    and how long it takes. `prepare(say)` gets what the story (which it returns) needs before a
-    server runs, and raises `ZkcoordError` for what is missing.
+    `tiny` says what `--tiny` leaves out; `paces` are the full, the fast and the tiny one;
+    `announce(options)` is a sentence about what is started, and how long it takes.
+    `prepare(options, say)` gets what the story (which it returns) needs before a server runs, and
+    raises `ZkcoordError` for what is missing. `step_timeout_s`: the longest that a step may take.
     """
 
     module: str
@@ -49,6 +50,7 @@ class DemoProgram:
     paces: tuple[Pace, Pace, Pace]
     announce: Callable[[DemoOptions], str]
     prepare: Callable[[DemoOptions, Callable[[str], None]], Callable[[Cast], None]]
+    step_timeout_s: float = 60.0
 
 
 class DemoParser(argparse.ArgumentParser):
@@ -153,6 +155,7 @@ def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
         args.seed,
         keep_folder=kept,
         name=program.name,
+        step_timeout_s=program.step_timeout_s,
     )
     status = EXIT_FAILED
     try:

@@ -19,6 +19,8 @@ from zkcoord.stack.java import find_java
 FULL = Pace(partitions=12, grown=12, rate=800, records_between_steps=8_000)
 FAST = Pace(partitions=12, grown=12, rate=800, records_between_steps=1_500)
 TINY = Pace(partitions=6, grown=6, rate=400, records_between_steps=800, every_step=False)
+STEP_TIMEOUT_S = 300.0
+"""A Spark application takes its time to begin."""
 SPARK = ("pyspark", "pyarrow", "pandas")
 EXAMPLES = """\
 examples:
@@ -74,6 +76,7 @@ PROGRAM = command.DemoProgram(
     (FULL, FAST, TINY),
     announce,
     prepare,
+    STEP_TIMEOUT_S,
 )
 
 
