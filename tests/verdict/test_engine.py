@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zkcoord.verdict.engine import Unreadable, facts_in, judge_folder
+from zkcoord.verdict.facts import PartitionAssigned
 from zkcoord.verdict.rules import Rule
 
 S = 1_000_000_000
@@ -190,3 +191,22 @@ def test_first_records_stand_for_a_first_fetch_that_is_not_told_of(tmp_path: Pat
     files["consumers/c2.jsonl"][3]["ranges"]["t-1"] = [[15, 19, 5, 1]]
     verdict = judge_folder(write(tmp_path, files))
     assert verdict.clean and [step.took_ms for step in verdict.steps] == [300.0, None]
+
+
+def test_a_file_that_is_alone_in_a_folder_is_of_whom_the_folder_is_named_after(
+    tmp_path: Path,
+) -> None:
+    assigned = {"event": "assigned", "t": S, "offsets": {"t-0": 0}}
+    folder = write(
+        tmp_path,
+        {
+            f"consumers/{name}.jsonl": [assigned]
+            for name in ("c1", "s1/spark-1", "s2/spark-2", "s2/spark-3")
+        },
+    )
+    members = {
+        fact.member
+        for fact in facts_in(folder, Unreadable())
+        if isinstance(fact, PartitionAssigned)
+    }
+    assert members == {"c1", "s1", "spark-2", "spark-3"}

@@ -121,8 +121,8 @@ class Scenario:
             "a successor and the consumer that joins",
         )
         registered_ns = state.consumers[name].registered_ns
-        self.story.balanced(step, killed_ns, None, registered_ns - 1)
         self.steps.succession(self.killed, killed_ns)
+        self.story.balanced(step, killed_ns, None, registered_ns - 1)
         step = self.story.began("a consumer joins right after it", t_ns=registered_ns)
         self.steps.wait_balanced()
         self.story.mark(f"{name} joins", registered_ns)

@@ -122,8 +122,8 @@ def judge(facts: Iterable[Fact]) -> Verdict:
 
 
 def judge_folder(folder: Path) -> Verdict:
-    """The verdict over a run's folder: `consumers/NAME.jsonl`, `producers/NAME.jsonl`,
-    `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`.
+    """The verdict over a run's folder: `consumers/NAME.jsonl` (or any file that is alone in
+    `consumers/NAME/`), `producers/NAME.jsonl`, `scenario/NAME.jsonl`, `coordinators/NAME/*.jsonl`.
     """
     unreadable = Unreadable()
     verdict = judge(facts_in(folder, unreadable))
@@ -140,7 +140,7 @@ def facts_in(folder: Path, unreadable: Unreadable) -> Iterator[Fact]:
         (SCENARIO, lines.scenario, SCENARIO_REORDER_NS),
     ]
     streams = [
-        in_order(facts_of(path, parse, unreadable), window_ns)
+        in_order(facts_of(path, member_of(path, folder / name), parse, unreadable), window_ns)
         for name, parse, window_ns in sources
         for path in record_files(folder / name)
     ]
@@ -161,7 +161,15 @@ class Unreadable:
     count: int = 0
 
 
-def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]:
+def member_of(path: Path, folder: Path) -> str:
+    """Whose file this is, within `folder`: the name of its own folder where it is alone there, as
+    that of a Spark application, else its own.
+    """
+    alone = path.parent != folder and len(record_files(path.parent)) == 1
+    return path.parent.name if alone else path.stem
+
+
+def facts_of(path: Path, member: str, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]:
     """The facts of one file, as they stand there. A last line without its end (its writer was
     killed) is left out silently.
     """
@@ -171,7 +179,7 @@ def facts_of(path: Path, parse: Parse, unreadable: Unreadable) -> Iterator[Fact]
                 return
             try:
                 line: Line = json.loads(raw)
-                yield from parse(path.stem, line)
+                yield from parse(member, line)
             except (ValueError, TypeError, KeyError, AttributeError, IndexError):
                 unreadable.count += 1
 

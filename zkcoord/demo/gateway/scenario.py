@@ -182,6 +182,6 @@ class GatewayScenario:
         step = self.story.began("the leading coordinator is killed (kill -9)", quiet=True)
         killed_ns = self.cast.kill(killed)
         self.steps.wait(lambda: self.state.leader not in ("", killed), "a successor")
+        self.steps.succession(killed, killed_ns)
         self.steps.work()
         self.story.balanced(step, killed_ns, None)
-        self.steps.succession(killed, killed_ns)
