@@ -21,7 +21,7 @@ import pytest
 
 from tests.docker.__main__ import NO_ENGINE
 from zkcoord import __version__
-from zkcoord.stack.jars import KAFKA, cache_dir
+from zkcoord.stack.jars import KAFKA, KAFKA_TOOLS, cache_dir
 
 ROOT = Path(__file__).parents[1]
 PIP_TIMEOUT_S = 600.0
@@ -149,6 +149,7 @@ def test_the_wheel_holds_the_lock_file_and_the_types(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         f"zkcoord/stack/{KAFKA.lock.name}",
+        f"zkcoord/stack/{KAFKA_TOOLS.lock.name}",
         "zkcoord/py.typed",
         "consumer/py.typed",
         "zkcoord/stack/keeper.py",

@@ -120,3 +120,14 @@ def test_cells_of_the_bars(state: GroupShown) -> None:
     c1 = state.consumers["c1"]
     assert [cell(c1, n)[0] for n in range(4)] == ["█", "█", "▒", "·"]
     assert [together(state, n)[0] for n in range(5)] == ["█", "█", "!", "█", " "]
+
+
+def test_first_records_stand_for_a_first_fetch_that_is_not_told_of(state: GroupShown) -> None:
+    state.line("c1", {"event": "revoked", "t": 9, "positions": {"orders-0": 5}})
+    state.line("c2", {"event": "revoked", "t": 9, "positions": {"orders-2": 5, "orders-3": 5}})
+    state.line("c2", {"event": "assigned", "t": 10, "offsets": {"orders-0": 5}})
+    assert not state.balanced({"c1", "c2"}, 2)
+    for t_ns, first in ((12, 5), (13, 6)):
+        ranges = {"orders-0": [[first, first, 1, 0]]}
+        state.line("c2", {"event": "records", "t": t_ns, "count": 1, "ranges": ranges})
+    assert state.balanced({"c1", "c2"}, 2) and state.last_fetch_ns == 12

@@ -32,13 +32,14 @@ examples:
 
 def announce(options: DemoOptions) -> str:
     """What the first sentence says."""
-    few = not options.pace.every_step
-    clients = "a Java" if few else "up to two Java"
+    clients, cost = "a Java and a librdkafka client", "about half a minute"
+    if options.pace.every_step:
+        clients = "two Java clients, three of librdkafka, a Spark application"
+        cost = "some minutes and about 3 GB of memory"
     return (
-        f"Two servers (ZooKeeper, Kafka), two coordinators, two gateways, a producer, a consumer of"
-        f" this project, {clients} and {'a' if few else 'up to two'} librdkafka clients"
-        f"{'' if few else ' and a Spark application'} are started on this machine; the run takes"
-        f" {'about a minute' if few else 'some minutes and about 3 GB of memory'}."
+        "Two servers (ZooKeeper, Kafka), two coordinators, two gateways, a producer, a consumer of"
+        f" this project, {clients} are started on this machine, one after the other; the run takes"
+        f" {cost}."
     )
 
 
