@@ -56,8 +56,8 @@ def test_what_is_printed_becomes_facts_in_its_order() -> None:
         logged(12, "Lost previously assigned partitions orders-2"),
     ) == [
         {"event": "registered", "t": 1, "name": "console consumer"},
-        {"event": "assigned", "t": 4, "offsets": {"orders-0": 17}},
-        {"event": "assigned", "t": 5, "offsets": {"orders-1": 0}},
+        {"event": "assigned", "t": 3, "offsets": {"orders-0": 17}},
+        {"event": "assigned", "t": 3, "offsets": {"orders-1": 0}},
         {
             "event": "records",
             "t": 6,
@@ -116,7 +116,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             lambda name: None if name in names else present(name),
         )
 
-    options, said = DemoOptions(tmp_path, tmp_path), list[str]()
+    options, said = DemoOptions(tmp_path, tmp_path, with_spark=True), list[str]()
     without("confluent_kafka")
     with pytest.raises(ScenarioError, match="confluent-kafka, which is not installed"):
         command.prepare(options, said.append)

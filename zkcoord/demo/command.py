@@ -39,7 +39,8 @@ class DemoProgram:
     `tiny` says what `--tiny` leaves out; `paces` are the full, the fast and the tiny one;
     `announce(options)` is a sentence about what is started, and how long it takes.
     `prepare(options, say)` gets what the story (which it returns) needs before a server runs, and
-    raises `ZkcoordError` for what is missing. `step_timeout_s`: the longest that a step may take.
+    raises `ZkcoordError` for what is missing. `step_timeout_s`: the longest that a step may take;
+    `has_spark`: there is a Spark application in it, which can be left out.
     """
 
     module: str
@@ -51,6 +52,7 @@ class DemoProgram:
     announce: Callable[[DemoOptions], str]
     prepare: Callable[[DemoOptions, Callable[[str], None]], Callable[[Cast], None]]
     step_timeout_s: float = 60.0
+    has_spark: bool = False
 
 
 class DemoParser(argparse.ArgumentParser):
@@ -122,6 +124,8 @@ def parser(program: DemoProgram) -> argparse.ArgumentParser:
         help="where picture and report go (default: build/reports)",
     )
     p.add_argument("--seed", type=int, default=0, help="which consumers leave and die")
+    if program.has_spark:
+        p.add_argument("--no-spark", action="store_true", help="without the Spark application")
     p.add_argument("--no-live", action="store_true", help="lines instead of a live view")
     return p
 
@@ -155,6 +159,7 @@ def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
         args.seed,
         keep_folder=kept,
         name=program.name,
+        with_spark=program.has_spark and not args.no_spark,
         step_timeout_s=program.step_timeout_s,
     )
     status = EXIT_FAILED

@@ -56,6 +56,7 @@ class DemoOptions:
     seed: int = 0
     keep_folder: bool = True
     name: str = "demo"
+    with_spark: bool = False
     step_timeout_s: float = 60.0
     start_timeout_s: float = 120.0
     consumer_session_timeout_ms: int = 18_000

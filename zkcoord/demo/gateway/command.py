@@ -34,8 +34,11 @@ def announce(options: DemoOptions) -> str:
     """What the first sentence says."""
     clients, cost = "a Java and a librdkafka client", "about half a minute"
     if options.pace.every_step:
-        clients = "two Java clients, three of librdkafka, a Spark application"
-        cost = "some minutes and about 3 GB of memory"
+        clients = "two Java clients, three of librdkafka"
+        cost = "two minutes"
+        if options.with_spark:
+            clients += ", a Spark application"
+            cost = "some minutes and about 3 GB of memory"
     return (
         "Two servers (ZooKeeper, Kafka), two coordinators, two gateways, a producer, a consumer of"
         f" this project, {clients} are started on this machine, one after the other; the run takes"
@@ -55,14 +58,15 @@ def prepare(options: DemoOptions, say: Callable[[str], None]) -> Callable[[Cast]
             "The librdkafka client needs the package confluent-kafka, which is not installed: run"
             " `pip install 'zkcoord[librdkafka]'`."
         )
-    missing = missing_for_spark()
+    missing = missing_for_spark() if options.with_spark else []
     if missing and options.pace.every_step:
         say(
             f"No Spark application joins, because {' and '.join(missing)} is not installed"
             " (`pip install 'zkcoord[spark]'`)."
         )
     tools = jars.tools_classpath(find_java(), say)
-    return lambda cast: GatewayScenario(WireClients(cast, tools), bool(missing)).run()
+    spark = options.with_spark and not missing
+    return lambda cast: GatewayScenario(WireClients(cast, tools), spark).run()
 
 
 PROGRAM = command.DemoProgram(
@@ -78,6 +82,7 @@ PROGRAM = command.DemoProgram(
     announce,
     prepare,
     STEP_TIMEOUT_S,
+    has_spark=True,
 )
 
 

@@ -10,10 +10,11 @@ Of the log these lines count (Kafka 3.9's ConsumerCoordinator, ConsumerUtils, Su
 ConsumerRebalanceListenerInvoker):
 
     (Re-)joining group                                             the first: registered
-    Adding newly assigned partitions: T-0, T-1
-    Setting offset for partition T-0 to the committed offset FetchPosition{offset=17,
-    Resetting offset for partition T-1 to position FetchPosition{offset=0,
-                                                                   these after that: assigned
+    Adding newly assigned partitions: T-0, T-1                     assigned, told of as soon as one
+    Setting offset for partition T-0 to the committed offset           of these says where each
+        FetchPosition{offset=17,                                       begins
+    Resetting offset for partition T-1 to position
+        FetchPosition{offset=0,
     Revoke previously assigned partitions T-0                      revoked
     Lost previously assigned partitions T-0                        lost
     Committed offset 17 for partition T-0                          committed
@@ -83,7 +84,7 @@ class ConsoleOutput:
         self._begun = ""
         self._now_ns = 0
         self._joined = False
-        self._coming: set[str] = set()
+        self._coming: dict[str, int] = {}
         self._ranges: dict[str, list[list[int]]] = {}
 
     def feed(self, data: bytes) -> Iterator[Event]:
@@ -122,9 +123,9 @@ class ConsoleOutput:
     def _logged(self, log: str) -> Iterator[Event]:
         self._now_ns = time_ns(log)
         if begins := _BEGINS.search(log):
-            if begins[1] in self._coming:
-                self._coming.discard(begins[1])
-                yield self._event("assigned", offsets={begins[1]: int(begins[2])})
+            since_ns = self._coming.pop(begins[1], None)
+            if since_ns is not None:
+                yield {"event": "assigned", "t": since_ns, "offsets": {begins[1]: int(begins[2])}}
         elif committed := _COMMITTED.search(log):
             yield self._event("committed", offsets={committed[2]: int(committed[1])})
         elif change := _CHANGE.search(log):
@@ -135,9 +136,10 @@ class ConsoleOutput:
 
     def _changed(self, what: str, partitions: list[str]) -> Iterator[Event]:
         if what.startswith("Adding"):
-            self._coming.update(partitions)
+            self._coming.update(dict.fromkeys(partitions, self._now_ns))
             return
-        self._coming.difference_update(partitions)
+        for partition in partitions:
+            self._coming.pop(partition, None)
         if what.startswith("Revoke"):
             yield self._event("revoked", positions=dict.fromkeys(partitions, -1))
         else:

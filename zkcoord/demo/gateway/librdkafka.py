@@ -123,10 +123,11 @@ class LibrdkafkaConsumer:
     # callbacks
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
+        now_ns = time.time_ns()
         stored = consumer.committed(partitions, timeout=ANSWER_S) if partitions else []
         begins = {TopicPartition(tp.topic, tp.partition): max(tp.offset, 0) for tp in stored}
         if begins:
-            self._observer.on_assigned(begins, time.time_ns())
+            self._observer.on_assigned(begins, now_ns)
         consumer.incremental_assign(_partitions(begins))
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:

@@ -39,17 +39,17 @@ VICTIMS = {
 
 
 class GatewayScenario:
-    """One run over a cast that is set up (servers run, the topic exists). `without_spark`: no
-    Spark application joins.
+    """One run over a cast that is set up (servers run, the topic exists). `with_spark`: a Spark
+    application joins.
     """
 
-    def __init__(self, clients: WireClients, without_spark: bool) -> None:
+    def __init__(self, clients: WireClients, with_spark: bool) -> None:
         self.clients = clients
         self.cast = cast = clients.cast
         self.options = cast.options
         self.state = cast.state
         self.story = cast.story
-        self.without_spark = without_spark
+        self.with_spark = with_spark
         self.steps = GroupSteps(cast)
         self.members = self.steps.members
 
@@ -61,7 +61,7 @@ class GatewayScenario:
         self.join("j1", A)
         self.join("r1", A)
         if self.options.pace.every_step:
-            if not self.without_spark:
+            if self.with_spark:
                 self.join("s1", "")
             self.join("j2", B)
             self.join("r2", B)
