@@ -88,7 +88,10 @@ class OffsetObserver:
     def gateways(self) -> int:
         """How many gateways are there, as they themselves say in ZooKeeper."""
         with asking():
-            return len(self._client.get_children(Layout.DRAFT.gateways))
+            try:
+                return len(self._client.get_children(Layout.DRAFT.gateways))
+            except NoNodeError:
+                return 0
 
     def set_back(self, number: int, by: int) -> tuple[int, int]:
         """Overwrite a stored offset with one lower by `by`, as no member would; (before, after)."""
