@@ -25,6 +25,7 @@ from zkcoord.znodes.paths import layout_named
 log = logging.getLogger(__name__)
 
 PORT_MAX = 65_535
+RESTORE_SLACK_MS = 9_000
 EPILOG = """\
 examples:
   zkcoord gateway --zookeeper zk1:2181,zk2:2181/kafka --brokers kafka1:9092 \\
@@ -105,6 +106,8 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         WireTimes(
             disconnect_grace_ms=settings.number("disconnect_grace_ms"),
             member_grace_ms=settings.number("member_grace_ms"),
+            # until then the sessions of a gateway that is lost are over
+            restore_ms=settings.number("session_timeout_ms") + RESTORE_SLACK_MS,
         ),
         guardian=settings.switch("guardian"),
         names_gateways=settings.switch("gateways_in_metadata"),
