@@ -155,6 +155,7 @@ class Door(asyncio.Protocol):
         if isinstance(error, ConnectionResetError):  # so do load balancers that look for a port
             log.debug("a client of %s is gone before its handshake", self.connection.peer)
         else:
+            self.connection.figures.tls_failures += 1
             self._tls.turned_away.say(self.connection.peer, self.why or _reason(error))
 
 

@@ -77,6 +77,7 @@ def test_what_is_no_tls_is_closed_with_one_line(
             writer.close()
             while relay.closings <= n:
                 await asyncio.sleep(0)
+            assert relay.connection.figures.tls_failures == 1
         await echoes(*await relay.client())
 
     enact(act)
