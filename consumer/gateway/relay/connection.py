@@ -98,6 +98,7 @@ class ClientConnection(asyncio.Protocol):
         self.figures = RelayFigures() if figures is None else figures
         self.peer = ""
         self.client_id = ""
+        self.software = ""
         self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[Expected] = deque()
         self._transport: asyncio.Transport | None = None
