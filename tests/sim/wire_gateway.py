@@ -443,26 +443,24 @@ class GatewayProcess(Process):
         expected.connection.flush()
 
     def _fetch(self, expected: Expected, ask: FetchOffsets) -> None:
-        """What members here hold need not be read."""
-        here = self.groups.held(ask.group)
-        known = {tp: here[tp][0] for tp in ask.partitions if tp in here}
-        rest = [tp for tp in ask.partitions if tp not in here]
+        """By what is stored."""
+        known: dict[TopicPartition, int] = {}
         port = self.session.port
 
         def read(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
                 return self._give(expected, Offsets(WireCode.COORDINATOR_NOT_AVAILABLE, {}))
-            for tp, node in zip(rest, result.answers):
+            for tp, node in zip(ask.partitions, result.answers):
                 assert isinstance(node, (Node, Missing))
                 known[tp] = int(node.data) if isinstance(node, Node) else -1
             return self._give(expected, Offsets(WireCode.NONE, known))
 
-        if not rest:
+        if not ask.partitions:
             self._give(expected, Offsets(WireCode.NONE, known))
         elif port is None:
             self._give(expected, Offsets(WireCode.COORDINATOR_NOT_AVAILABLE, {}))
         else:
-            reads = [GetData(self.layout.offset(ask.group, tp)) for tp in rest]
+            reads = [GetData(self.layout.offset(ask.group, tp)) for tp in ask.partitions]
             port.sync(
                 lambda result: (
                     port.read(reads, read) if isinstance(result, ReadDone) else read(result)

@@ -55,7 +55,6 @@ from consumer.gateway.wire.requests import (
     WireCode,
     refusal,
 )
-from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import (
     RememberedClient,
     instance_of_client,
@@ -152,12 +151,6 @@ class WireGroups:
         """Whether a group has members here."""
         found = self.groups.get(group)
         return found is not None and bool(found.members)
-
-    def held(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """Next offsets, and what stands beside them, of all that members of a group hold here."""
-        found = self.groups.get(group)
-        served = found.members.values() if found is not None else ()
-        return {tp: value for one in served for tp, value in one.wire.held.items()}
 
     def agents(self, group: str) -> list[tuple[WireMember, Agent]]:
         """The members of a group here, with their agents."""

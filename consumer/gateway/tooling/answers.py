@@ -195,14 +195,9 @@ def delete_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
     return frames.encode(head, error_code=int(code), throttle_time_ms=0, topics=topics)
 
 
-def fetch_offsets(
-    store: GroupStore,
-    head: Head,
-    body: Any,
-    held: Mapping[str, Mapping[TopicPartition, tuple[int, str]]],
-) -> bytes:
-    """Answer to OffsetFetch. `held`: of each group what members here hold, which need not be
-    read.
+def fetch_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
+    """Answer to OffsetFetch, by what is stored: what a member here believes to hold may be another
+    gateway's by now, which has stored more.
     """
     asked = (
         {group.group_id: group.topics for group in body.groups}
@@ -211,17 +206,12 @@ def fetch_offsets(
     )
     found: dict[str, Mapping[TopicPartition, tuple[int, str]] | WireCode] = {}
     for group, topics in asked.items():
-        here = held.get(group, {})
         wanted = (
             [TopicPartition(t.name, p) for t in topics for p in t.partition_indexes]
             if topics is not None
             else None
         )
-        rest = (
-            [tp for tp in wanted if tp not in here and _is_partition(tp)]
-            if wanted is not None
-            else None
-        )
+        rest = [tp for tp in wanted if _is_partition(tp)] if wanted is not None else None
         if not is_group(group):
             found[group] = WireCode.INVALID_GROUP_ID
             continue
@@ -229,8 +219,7 @@ def fetch_offsets(
         if isinstance(stored, WireCode):
             found[group] = stored
             continue
-        known = {tp: value for tp, value in here.items() if value[0] >= 0}
-        found[group] = {**stored, **known}
+        found[group] = stored
     return frames.fetched_offsets(head, body, found)
 
 

@@ -48,10 +48,7 @@ class ToolRequests:
             return connection.answer_later(head, answers.refused(head, body), REFUSED)
         match head.key:
             case frames.OFFSET_FETCH:
-                held = await self._ask_members(
-                    lambda: {group: self.groups.held(group) for group in groups}
-                )
-                work = partial(answers.fetch_offsets, self.store, head, body, held)
+                work = partial(answers.fetch_offsets, self.store, head, body)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
                 work = partial(answers.describe_groups, self.store, head, body, known)
