@@ -454,7 +454,7 @@ class Gateway:
     @property
     def listening(self) -> bool:
         """Whether clients can begin."""
-        return -1 in self._servers
+        return BEGIN in self._servers
 
     @property
     def connections(self) -> int:

@@ -113,7 +113,7 @@ class WireGroups:
         """Answer a request, now or later."""
         self.another_request(caller.connection)
         if self.closing:
-            return self._not_here(WaitingRequest(ticket, caller, request, ()))
+            return self.answer(ticket, refusal(request, WireCode.NOT_COORDINATOR))
         unknown = self._unknown(request) if self.recalls is not None else ()
         if self.recalls is not None and unknown:
             return self.recalls.wait(WaitingRequest(ticket, caller, request, unknown))
@@ -146,11 +146,6 @@ class WireGroups:
         self._of_connection.pop(connection, None)
         if self.recalls is not None:
             self.recalls.disconnected(connection)
-
-    def has_members(self, group: str) -> bool:
-        """Whether a group has members here."""
-        found = self.groups.get(group)
-        return found is not None and bool(found.members)
 
     def agents(self, group: str) -> list[tuple[WireMember, Agent]]:
         """The members of a group here, with their agents."""
@@ -194,7 +189,9 @@ class WireGroups:
         nodes: dict[str, None] = {}
         for member_id, instance in named:
             known = group is not None and (
-                instance in group.instances or member_id in (group.members | group.pending)
+                instance in group.instances
+                or member_id in group.members
+                or member_id in group.pending
             )
             if known or not (member_id or instance):
                 continue
@@ -218,15 +215,12 @@ class WireGroups:
 
     def _recalled(self, waiting: WaitingRequest) -> None:
         if self.closing:
-            return self._not_here(waiting)
+            code = WireCode.NOT_COORDINATOR
+            return self.answer(waiting.ticket, refusal(waiting.request, code))
         return self._serve_request(waiting.ticket, waiting.caller, waiting.request)
 
     def _cannot_recall(self, waiting: WaitingRequest) -> None:
         self.answer(waiting.ticket, refusal(waiting.request, WireCode.COORDINATOR_NOT_AVAILABLE))
-
-    def _not_here(self, waiting: WaitingRequest) -> None:
-        """The gateway ends: another one is to be asked."""
-        self.answer(waiting.ticket, refusal(waiting.request, WireCode.NOT_COORDINATOR))
 
     # JoinGroup
 

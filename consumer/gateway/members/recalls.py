@@ -61,10 +61,12 @@ class Recalls:
 
     def disconnected(self, connection: int) -> None:
         """A connection is gone: what was asked there is not to make its client a member of it."""
-        gone = [w for w in (*self._turn, *self._waiting) if w.caller.connection == connection]
-        for waiting in gone:
-            (self._turn if waiting in self._turn else self._waiting).remove(waiting)
-            self._cannot(waiting)
+        both = (*self._turn, *self._waiting)
+        self._turn = [w for w in self._turn if w.caller.connection != connection]
+        self._waiting = [w for w in self._waiting if w.caller.connection != connection]
+        for waiting in both:
+            if waiting.caller.connection == connection:
+                self._cannot(waiting)
 
     def _begin(self) -> None:
         if self._reading or not self._waiting:

@@ -108,6 +108,8 @@ class Door(asyncio.Protocol):
             # the task begins before anything is read, so TLS gets the first byte
             self._handshake = asyncio.get_running_loop().create_task(self._enter(transport))
         else:
+            self.connection.figures.accepted += 1
+            self.connection.figures.turned_away += 1
             transport.abort()
 
     def data_received(self, data: bytes) -> None:

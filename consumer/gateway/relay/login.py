@@ -4,12 +4,11 @@ read, so that nobody stays who does not say who they are.
 
 from __future__ import annotations
 
-import struct
 import time
 
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
-from consumer.gateway.frames import Head
+from consumer.gateway.frames import BAD, Head
 
 SASL_AUTHENTICATE = 36
 LOGIN_S = 30.0
@@ -48,7 +47,7 @@ class ClientLogin:
         try:
             found = SaslAuthenticateResponse.decode(frame, version=head.version, header=True)
             token = bytes(found.auth_bytes or b"")
-        except (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError):
+        except BAD:
             return
         if found.error_code == 0 and not token.startswith(NOT_YET):
             self.awaited = False

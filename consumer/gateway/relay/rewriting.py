@@ -23,6 +23,7 @@ from kafka.protocol.metadata import (
 from consumer.gateway.address import Address
 from consumer.gateway.frames import (
     API_VERSIONS,
+    BAD,
     DESCRIBE_CLUSTER,
     FETCH,
     FIND_COORDINATOR,
@@ -64,7 +65,7 @@ def rewritten(head: Head, frame: bytes, place: Place, others: Others = ()) -> by
     """
     try:
         return _REWRITERS[head.key](head, frame, place, others)
-    except (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError) as error:
+    except BAD as error:
         raise BadAnswerError(f"answer of API {head.key} version {head.version}: {error}") from error
 
 

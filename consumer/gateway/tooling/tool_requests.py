@@ -92,12 +92,13 @@ class ToolRequests:
             frame = work()
             return frame, codes_of_frame(head, frame)
 
+        found: tuple[bytes, frozenset[int]] | None = None
         try:
-            answer, codes = await self._run(answered)
-        except BaseException:
-            connection.close()
-            raise
-        connection.answer_later(head, answer, codes)
+            found = await self._run(answered)
+        finally:
+            if found is None:
+                connection.close()
+        connection.answer_later(head, *found)
 
     def _known(self, groups: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
         found = {}

@@ -283,7 +283,7 @@ def test_a_request_whose_connection_is_gone_makes_nobody_a_member_of_it() -> Non
     assert world.ask(HeartbeatRequest("g", "m", 4), connection=2) is None
     world.groups.disconnected(2)
     world.wait(TIMES.disconnect_grace_ms)
-    assert not world.groups.has_members("g"), "it is not held by a connection that is no more"
+    assert world.groups.agents("g") == [], "it is not held by a connection that is no more"
 
 
 def test_a_client_that_was_forgotten_while_it_came_here_is_remembered_again() -> None:
