@@ -364,6 +364,8 @@ class Gateway:
     def _to_member(
         self, connection: ClientConnection, head: Head, body: Any, request: Request
     ) -> None:
+        if connection.number not in self._connections:
+            return  # gone while it was asked whether it may
         self._tickets += 1
         ticket = self._tickets
         self._open[ticket] = OpenRequest(connection, head, body)

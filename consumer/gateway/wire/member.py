@@ -278,9 +278,7 @@ class WireMember:
         """Something else was asked on a connection: what is parked there stands in its way."""
         if self._beat is not None and self._beat.connection == connection:
             self._end_beat(WireCode.NONE)
-        if self._restoring is not None:
-            for ticket in self._restoring.no_longer(connection):
-                self._reply(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
+        self._end_commits(connection)
 
     def disconnected(self, now_ms: int, connection: int) -> None:
         """A connection is gone."""
@@ -291,6 +289,7 @@ class WireMember:
             self._end_beat(WireCode.NONE)
         if self._sync is not None and self._sync.connection == connection:
             self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
+        self._end_commits(connection)
         if not self._connections:
             self._gone_ms = now_ms
 
@@ -467,6 +466,12 @@ class WireMember:
         if self._sync is not None:
             ticket, self._sync = self._sync.ticket, None
             self._reply(ticket, SyncAnswer(code))
+
+    def _end_commits(self, connection: int) -> None:
+        """Those that wait for what comes back wait no longer."""
+        if self._restoring is not None:
+            for ticket in self._restoring.no_longer(connection):
+                self._reply(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     def _end_beat(self, code: WireCode) -> None:
         if self._beat is not None:

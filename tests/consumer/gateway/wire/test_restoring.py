@@ -212,3 +212,13 @@ def test_who_never_comes_is_out_as_ever() -> None:
     scene = restored(0)
     scene.wait(10_100)
     assert scene.gone
+
+
+def test_a_commit_of_a_connection_that_is_gone_makes_nobody_there() -> None:
+    scene = restored(0)
+    commit = scene.commit({0: 5})
+    scene.hangs_up()
+    assert scene.answers[commit] == CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS)
+    scene.assigned(0)
+    scene.wait(TIMES.disconnect_grace_ms)
+    assert scene.gone, "nobody has come back"
