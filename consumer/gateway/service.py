@@ -23,7 +23,7 @@ from consumer.gateway import frames
 from consumer.gateway.address import Address
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
-from consumer.gateway.members.agents import Agents, find_begin, guard
+from consumer.gateway.members.agents import Agents, find_begin
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
@@ -45,8 +45,8 @@ from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
-from consumer.member.thread import guardian_tls
 from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble

@@ -22,12 +22,12 @@ from consumer.member.driver import MemberDriver
 from consumer.member.metrics import MemberMetrics
 from consumer.member.quorum_probe import QuorumProbe
 from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
+from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian, Off
-from zkcoord.guardian.handover import TlsOptions
 from zkcoord.zk.acl.table import roles
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
 from zkcoord.zk.port import OPEN_ACL, AclEntry, Port, Read, ReadResult
@@ -304,22 +304,7 @@ class MemberThread:
         return consumer_id(self.member.group, self.member.host, wall_ms(), nonce)
 
     def _on_session(self, session_id: int) -> None:
-        port = self.driver.port
-        if isinstance(port, KazooPort):
-            first = (port.connected_server,) if port.connected_server else ()
-            self._guardian.watch(
-                session_id,
-                port.password,
-                port.timeout_ms,
-                [*first, *[s for s in port.servers if s not in first]],
-            )
+        guard(self._guardian, self.driver.port, session_id)
 
     def _journal(self, record: dict[str, Any]) -> None:
         log.debug("%s", record)
-
-
-def guardian_tls(zk: ZkOptions) -> TlsOptions | None:
-    """How a guardian reaches the ensemble."""
-    if zk.tls is None:
-        return None
-    return TlsOptions(zk.tls.ca, zk.tls.cert, zk.tls.key, zk.tls.key_password)

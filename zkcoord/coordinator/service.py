@@ -40,7 +40,8 @@ from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
 from zkcoord.core.group.machine import Group
 from zkcoord.errors import ConfigurationError
-from zkcoord.guardian.client import Guardian, TlsOptions
+from zkcoord.guarded import guard, guardian_tls
+from zkcoord.guardian.client import Guardian
 from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
@@ -88,7 +89,7 @@ class CoordinatorService:
             else None
         )
         self.guardian = Guardian.start(
-            _guardian_tls(settings),
+            guardian_tls(settings.zk),
             log.warning,
             enabled=settings.guardian,
             sasl_demanded=settings.zk.sasl is not None,
@@ -235,11 +236,7 @@ class CoordinatorService:
         inner = port.inner if isinstance(port, MonitoredPort) else None
         if not isinstance(inner, KazooPort):
             return
-        connected = inner.connected_server
-        servers = ([connected] if connected else []) + [
-            server for server in inner.servers if server != connected
-        ]
-        self.guardian.watch(inner.session_id, inner.password, inner.timeout_ms, servers)
+        guard(self.guardian, inner, inner.session_id)
         asked = self.settings.zk.session_timeout_ms
         if inner.timeout_ms != asked:
             log.warning(
@@ -426,11 +423,6 @@ def _journal(settings: CoordinatorSettings) -> Journal | None:
             f"the journal's folder {settings.journal.dir} cannot be used ({error.strerror}): give"
             " another --journal-dir, or --no-journal"
         ) from error
-
-
-def _guardian_tls(settings: CoordinatorSettings) -> TlsOptions | None:
-    tls = settings.zk.tls
-    return TlsOptions(tls.ca, tls.cert, tls.key, tls.key_password) if tls else None
 
 
 def _say(text: str) -> int:

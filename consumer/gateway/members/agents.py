@@ -14,11 +14,11 @@ from consumer.gateway.cluster import Cluster
 from consumer.gateway.members.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
 from zkcoord.errors import ZkcoordError
+from zkcoord.guarded import guard
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
+from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Port
 from zkcoord.znodes.names import consumer_id, printable
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.registration import TEXT_CHARS_MAX
@@ -109,14 +109,6 @@ def member_options(wishes: AgentWishes, gateway: str) -> MemberOptions:
         rebalance_timeout_ms=wishes.rebalance_timeout_ms,
         idle_look_ms=IDLE_LOOK_MS,
     )
-
-
-def guard(guardian: Guardian, port: Port | None, session_id: int) -> None:
-    """Have a session closed when this process is gone."""
-    if isinstance(port, KazooPort):
-        first = (port.connected_server,) if port.connected_server else ()
-        servers = [*first, *(server for server in port.servers if server not in first)]
-        guardian.watch(session_id, port.password, port.timeout_ms, servers)
 
 
 def find_begin(
