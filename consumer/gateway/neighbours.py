@@ -45,6 +45,7 @@ from zkcoord.znodes.paths import Layout, parents
 log = logging.getLogger(__name__)
 
 GATEWAYS_MAX = 100
+SAID_MAX = 100
 
 
 class Neighbours:
@@ -65,6 +66,7 @@ class Neighbours:
         self._roles = roles
         self._own = own
         self._changed = changed
+        self._port: Port | None = None
         self._node = ""
         self._known: tuple[AnnouncedGateway, ...] = ()
         self._said: set[str] = set()
@@ -83,8 +85,6 @@ class Neighbours:
         """See `UsesSession`."""
         if event.path == self._layout.gateways and self._port is not None:
             self._look(self._port)
-
-    _port: Port | None = None
 
     def _announce(self, port: Port) -> None:
         data = encode_gateway(self._own.host, self._own.port)
@@ -165,6 +165,6 @@ class Neighbours:
             self._changed(self._known)
 
     def _say(self, text: str) -> None:
-        if text not in self._said:
+        if text not in self._said and len(self._said) < SAID_MAX:
             self._said.add(text)
             log.warning("%s", text)

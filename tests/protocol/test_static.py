@@ -12,7 +12,7 @@ from tests.protocol.rig import GROUP, SHORT_SESSION_MS, WAIT_S, Member, Rig, tps
 from tests.protocol.spy import creates, shape
 from zkcoord.core.model import Command, Option, Subscription
 from zkcoord.zk.clock import wall_ms
-from zkcoord.zk.port import READS_PER_REQUEST_MAX, GetData
+from zkcoord.zk.port import READS_PER_REQUEST_MAX, GetChildren, GetData
 from zkcoord.znodes import codec
 
 T0, T1 = tps("t", 0, 1)
@@ -172,6 +172,24 @@ def test_a_large_group_is_read_in_full_requests(rig: Rig) -> None:
     ]
     assert [n for n in sizes if n > 1] == [READS_PER_REQUEST_MAX, count + 1 - READS_PER_REQUEST_MAX]
     assert len(registrations(rig)) == count + 1 and "g_zzzz" not in registrations(rig)
+
+
+def test_an_instance_that_nobody_can_have_yet_is_looked_for_from_the_second_time_on(
+    rig: Rig,
+) -> None:
+    rig.topic("t", 1)
+    m = rig.member("a", "t", instance="i", process="p1", instance_is_new=True).joined()
+
+    def listed() -> int:
+        ids = GetChildren(rig.layout.ids(GROUP))
+        return sum(ids in sent.reads for sent in m.spy.sent if sent.kind == "read")
+
+    assert listed() == 0
+    rig.zk.delete(rig.layout.registration(GROUP, m.member))
+    m.wait(
+        lambda: len(m.notices(msg.NoticeKind.REGISTERED)) == 2, "its registration by another name"
+    )
+    assert listed() == 1
 
 
 def test_the_coordinator_sends_the_later_of_two_first_registrations_away(rig: Rig) -> None:

@@ -96,6 +96,19 @@ def test_after_its_grace_its_partitions_are_given_to_others(rig: Rig) -> None:
     members[1].fetches(*partitions)
 
 
+def test_one_that_wants_nothing_when_it_goes_leaves_nothing_that_waits(rig: Rig) -> None:
+    partitions = rig.topic("t", 4)
+    c = rig.coordinator()
+    members = [member(rig, f"i{n}", "a") for n in range(2)]
+    balanced(c, members, partitions)
+    members[0].subscribe()
+    members[1].fetches(*partitions)
+    members[0].leave()
+    group = c.driver.core.groups[GROUP]
+    c.wait(lambda: len(group.view.members) == 1 and not c.driver.core.writing, "the departure")
+    assert group.static_members.away() == {}
+
+
 @pytest.mark.parametrize("end", [closed, expired], ids=["closed", "expired"])
 def test_a_rolling_restart_survives_the_coordinators_death(rig: Rig, end: object) -> None:
     """Six members are restarted one after another; the coordinator dies while the third is away,

@@ -21,10 +21,8 @@ def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
     def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
         def write() -> None:
             assert self.memory is not None
-            served.remembered = True
             served.remembered_as = served.registered_as
-            name = served.agent.name
-            self.memory.write(served.group, served.to_remember(), name, lambda: None)
+            self._write(self.memory, served, lambda: None)
 
         def done() -> None:
             served.wire.remembered(ticket)

@@ -345,7 +345,7 @@ class WireGroups:
         served.registered_as = served.agent.name
         if self.memory is not None and served.wire.synced and not served.is_remembered:
             served.remembered_as = served.agent.name
-            self.memory.write(served.group, served.to_remember(), served.agent.name, lambda: None)
+            self._write(self.memory, served, lambda: None)
 
     def _touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""
@@ -394,9 +394,12 @@ class WireGroups:
         if self.memory is None:
             self.post(done)
         else:
-            served.remembered = True
             served.remembered_as = served.registered_as
-            self.memory.write(served.group, served.to_remember(), served.agent.name, done)
+            self._write(self.memory, served, done)
+
+    def _write(self, memory: Memory, served: ServedMember, done: Callable[[], None]) -> None:
+        known, served.remembered = served.remembered, True
+        memory.write(served.group, served.to_remember(), served.agent.name, known, done)
 
     def _gone(self, served: ServedMember, gone: Gone) -> None:
         served.closing = True

@@ -16,7 +16,6 @@ from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     AclEntry,
     Check,
-    Committed,
     Create,
     Delete,
     Fired,
@@ -46,7 +45,10 @@ log = logging.getLogger(__name__)
 
 MADE_BY_OTHERS = (ZkError.NODE_EXISTS, ZkError.NO_NODE)
 TRIES = 4
+TOLD_MAX = 1_000
+"""Of so many groups it is said that their clients cannot be remembered."""
 
+Done = Callable[[], None]
 Key = tuple[str, str]
 """A group, and the name of a client's node there (`RememberedClient.node`)."""
 Found = Sequence[RememberedClient | None]
@@ -61,9 +63,11 @@ class Memory(Protocol):
         """
 
     def write(
-        self, group: str, client: RememberedClient, member: str, done: Callable[[], None]
+        self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
-        """Remember a client; `done` is called when it is so, or cannot be."""
+        """Remember a client; `done` is called when it is so, or cannot be. `known`: something was
+        remembered of it before, as far as is known.
+        """
 
     def forget(self, group: str, node: str, member: str) -> None:
         """A client left."""
@@ -76,9 +80,8 @@ class ClientMemory:
         self._session = session
         self._layout = layout
         self._acl = acl
-        self._made: set[str] = set()
         # what could not be written for want of a connection, by the path of its node
-        self._due: dict[str, tuple[str, RememberedClient, str]] = {}
+        self._due: dict[str, tuple[str, RememberedClient, str, bool]] = {}
         session.use(self)
         self._told: set[str] = set()
 
@@ -108,18 +111,18 @@ class ClientMemory:
         return client
 
     def write(
-        self, group: str, client: RememberedClient, member: str, done: Callable[[], None]
+        self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
         """See `Memory`."""
         port, data = self._session.port, encode_client(client)
         if not member or len(data) > DOCUMENT_BYTES_MAX:
             return done()
         path = self._layout.client(group, client.node)
-        self._due[path] = (group, client, member)
+        self._due[path] = (group, client, member, known)
         if port is None:
             return done()
         check = Check(self._layout.registration(group, member), 0)
-        return self._put(port, check, path, data, TRIES, done)
+        return self._put(port, check, path, data, known, TRIES, done)
 
     def _written(self, path: str, data: bytes) -> None:
         """This is written, or never will be."""
@@ -136,44 +139,40 @@ class ClientMemory:
         """Nothing is watched."""
 
     def _put(
-        self, port: Port, check: Check, path: str, data: bytes, tries: int, done: Callable[[], None]
+        self, port: Port, check: Check, path: str, data: bytes, made: bool, tries: int, done: Done
     ) -> None:
-        """Make its node or write it, whichever is right; where the parent is missing it is made,
-        as a member makes what its group lacks where no coordinator does.
+        """Write its node, or make it where it is not `made`; where the parent is missing it is
+        made, as a member makes what its group lacks where no coordinator does.
         """
-        made, above = path in self._made, path.rpartition("/")[0]
+        above = path.rpartition("/")[0]
         put: Op = SetData(path, data, -1) if made else Create(path, data, acl=self._acl)
 
-        def again(result: MultiResult) -> None:
+        def again(made: bool) -> None:
+            self._put(port, check, path, data, made, tries - 1, done)
+
+        def parent_made(result: MultiResult) -> None:
             if isinstance(result, Rejected) and result.error not in MADE_BY_OTHERS:
                 self._refused(above, result.error, done)
             else:
-                self._put(port, check, path, data, tries - 1, done)
+                again(False)
 
         def answered(result: MultiResult) -> None:
-            if isinstance(result, Committed):
-                self._made.add(path)
-            if not isinstance(result, Unanswered):
-                self._written(path, data)
-            if not isinstance(result, Rejected) or result.index == 0:
+            if isinstance(result, Unanswered):
                 return done()
-            if tries == 1:
-                return self._refused(above, result.error, done)
-            if result.error is ZkError.NODE_EXISTS:
-                self._made.add(path)
-                return again(Unanswered())
-            if result.error is not ZkError.NO_NODE:
-                return self._refused(above, result.error, done)
-            self._made.discard(path)
-            if made:
-                return again(Unanswered())
-            return port.multi([check, Create(above, b"", acl=self._acl)], again)
+            # the check of the membership stands first: who has lost it writes nothing
+            error = result.error if isinstance(result, Rejected) and result.index else None
+            if error in MADE_BY_OTHERS and tries > 1:
+                if made or error is ZkError.NODE_EXISTS:
+                    return again(not made)
+                return port.multi([check, Create(above, b"", acl=self._acl)], parent_made)
+            self._written(path, data)
+            return done() if error is None else self._refused(above, error, done)
 
         port.multi([check, put], answered)
 
     def _refused(self, above: str, error: ZkError, done: Callable[[], None]) -> None:
         """It is done without: the client begins anew if this gateway is lost."""
-        if above not in self._told:
+        if above not in self._told and len(self._told) < TOLD_MAX:
             self._told.add(above)
             log.warning(
                 "the gateway can remember no clients below %s (%s): they begin anew when it is"
@@ -186,7 +185,6 @@ class ClientMemory:
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""
         path, port = self._layout.client(group, node), self._session.port
-        self._made.discard(path)
         self._due.pop(path, None)
         if port is not None and member:
             check = Check(self._layout.registration(group, member), 0)

@@ -62,7 +62,12 @@ class Remembering:
         self._held.pop(0)()
 
     def write(
-        self, group: str, client: RememberedClient, member: str, done: Callable[[], None]
+        self,
+        group: str,
+        client: RememberedClient,
+        member: str,
+        known: bool,
+        done: Callable[[], None],
     ) -> None:
         """See `Memory`."""
         self.writers.append(member)

@@ -72,9 +72,9 @@ class Gateway:
         self.loop.post(lambda: question(lambda *answer: answers.append(answer)))
         return wait_until(lambda: answers, WAIT_S, "an answer")[0]
 
-    def write(self, client: RememberedClient, member: str = "c") -> None:
+    def write(self, client: RememberedClient, member: str = "c", known: bool = False) -> None:
         """Remember a client."""
-        self.ask(lambda done: self.memory.write(GROUP, client, member, done))
+        self.ask(lambda done: self.memory.write(GROUP, client, member, known, done))
 
     def read(self, *nodes: str) -> Any:
         """What is remembered of clients."""
@@ -115,14 +115,14 @@ def test_a_client_is_remembered_and_forgotten(zk_hosts: str, client: KazooClient
         one.write(CLIENT)
         assert other.read("nobody", CLIENT.node) == [None, CLIENT]
         later = replace(CLIENT, generation=5)
-        one.write(later)
+        one.write(later, known=True)
         assert other.read(CLIENT.node) == [later]
         last = replace(CLIENT, generation=6)
         other.write(last)
         one.write(later)
         assert other.read(CLIENT.node) == [later]
         client.delete(LAY.client(GROUP, CLIENT.node))
-        one.write(last)
+        one.write(last, known=True)
         assert other.read(CLIENT.node) == [last]
         one.loop.post(lambda: one.memory.forget(GROUP, CLIENT.node, "c"))
         wait_until(lambda: other.read(CLIENT.node) == [None], WAIT_S, "it is forgotten")

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from consumer.gateway.members import memory as memory_module
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.own_session import OwnSession
 from tests.consumer.gateway.members.test_handing_over import CLIENT
@@ -16,9 +19,11 @@ from zkcoord.zk.port import (
     MultiResult,
     Op,
     PortEvent,
+    Rejected,
     SetData,
     Suspended,
     Unanswered,
+    ZkError,
 )
 from zkcoord.znodes.gateway_nodes import encode_client
 from zkcoord.znodes.paths import Layout
@@ -57,9 +62,9 @@ def _memory() -> tuple[Ensemble, ClientMemory]:
 def test_what_is_said_without_a_connection_is_written_when_there_is_one() -> None:
     ensemble, memory = _memory()
     done: list[bool] = []
-    memory.write("g", CLIENT, "member", lambda: done.append(True))
+    memory.write("g", CLIENT, "member", True, lambda: done.append(True))
     later = replace(CLIENT, generation=5)
-    memory.write("g", later, "member", lambda: done.append(True))
+    memory.write("g", later, "member", True, lambda: done.append(True))
     assert done == [True, True] and ensemble.written == [], "its client does not wait"
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(later)]
@@ -73,7 +78,7 @@ def test_what_was_not_answered_is_written_again() -> None:
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
     done: list[bool] = []
-    memory.write("g", CLIENT, "member", lambda: done.append(True))
+    memory.write("g", CLIENT, "member", True, lambda: done.append(True))
     ensemble.tell(Suspended())
     ensemble.asked[0][1](Unanswered())
     assert done == [True]
@@ -83,7 +88,7 @@ def test_what_was_not_answered_is_written_again() -> None:
 
 def test_who_left_is_not_written_any_more() -> None:
     ensemble, memory = _memory()
-    memory.write("g", CLIENT, "member", lambda: None)
+    memory.write("g", CLIENT, "member", True, lambda: None)
     memory.forget("g", CLIENT.node, "member")
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.asked == []
@@ -93,8 +98,8 @@ def test_what_is_said_later_is_not_forgotten_for_what_was_written_before() -> No
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
     later = replace(CLIENT, generation=5)
-    memory.write("g", CLIENT, "member", lambda: None)
-    memory.write("g", later, "member", lambda: None)
+    memory.write("g", CLIENT, "member", True, lambda: None)
+    memory.write("g", later, "member", True, lambda: None)
     (_, first), (_, second) = ensemble.asked
     first(Committed(()))
     ensemble.tell(Suspended())
@@ -102,3 +107,27 @@ def test_what_is_said_later_is_not_forgotten_for_what_was_written_before() -> No
     ensemble.tell(Connected(1, 6_000))
     ops, _ = ensemble.asked[-1]
     assert isinstance(ops[1], SetData) and ops[1].data == encode_client(later)
+
+
+def test_of_so_many_groups_it_is_said_that_nothing_can_be_remembered(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_module, "TOLD_MAX", 2)
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    for group in ("a", "a", "b", "c", "d"):
+        memory.write(group, CLIENT, "member", True, lambda: None)
+        ensemble.asked[-1][1](Rejected(1, ZkError.NO_AUTH))
+    assert caplog.text.count("can remember no clients") == 2
+
+
+def test_what_can_be_tried_again_is_due_until_it_is_answered_for_good() -> None:
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    memory.write("g", CLIENT, "member", False, lambda: None)
+    ensemble.asked[-1][1](Rejected(1, ZkError.NODE_EXISTS))
+    ensemble.tell(Suspended())
+    ensemble.asked[-1][1](Unanswered())
+    before = len(ensemble.asked)
+    ensemble.tell(Connected(1, 6_000))
+    assert len(ensemble.asked) == before + 1

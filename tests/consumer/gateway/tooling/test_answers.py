@@ -1,0 +1,65 @@
+"""What clients and tools read of a group's offsets, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+
+from consumer.gateway import frames
+from consumer.gateway.tooling.answers import fetch_offsets
+from consumer.gateway.tooling.store import GroupStore
+from consumer.gateway.wire.requests import WireCode
+from tests.consumer.gateway.recordings import framed
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.paths import Layout
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def store(zk_hosts: str) -> Iterator[GroupStore]:
+    """On a server with nothing else."""
+    found = GroupStore(ZkOptions(zk_hosts, session_timeout_ms=6_000), Layout.DRAFT)
+    yield found
+    found.close()
+
+
+def read(store: GroupStore, version: int) -> list[tuple[int, str]]:
+    """The next offsets of two partitions, and what stands beside them."""
+    of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
+    of_group = OffsetFetchRequest.OffsetFetchRequestGroup
+    asked = OffsetFetchRequest(
+        group_id="g",
+        topics=[of_topic(name="t", partition_indexes=[0, 1])],
+        groups=[
+            of_group(
+                group_id="g",
+                member_id=None,
+                member_epoch=-1,
+                topics=[of_group.OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])],
+            )
+        ],
+        require_stable=False,
+    )
+    frame = framed(version, asked)[4:]
+    head = frames.decode_head(frame)
+    answer = fetch_offsets(store, head, frames.decode(head, frame))
+    found = OffsetFetchResponse.decode(answer[4:], version=version, header=True)
+    (group,) = found.groups if version >= 8 else (found,)
+    assert group.error_code in (0, None)
+    return [(p.committed_offset, p.metadata) for t in group.topics for p in t.partitions]
+
+
+@pytest.mark.parametrize("version", [1, 5, 8, 9])
+def test_where_a_client_begins_is_what_is_stored_by_whomever(
+    store: GroupStore, zk_hosts: str, version: int
+) -> None:
+    other = GroupStore(ZkOptions(zk_hosts, session_timeout_ms=6_000), Layout.DRAFT)
+    assert store.commit("g", {TP: (282, "")}) == {TP: WireCode.NONE}
+    assert read(store, version) == [(282, ""), (-1, "")]
+    assert other.commit("g", {TP: (399, "why")}) == {TP: WireCode.NONE}
+    assert read(store, version) == [(399, "why"), (-1, "")]
+    other.close()
