@@ -990,6 +990,27 @@ def test_nothing_is_told_of_a_group_that_is_left_alone(
     assert w.settle().known() == w.truth() and "last" in w.known()["members"]
 
 
+@pytest.mark.parametrize("before", range(1, 12))
+def test_a_group_that_grows_while_it_is_read_is_found_too_large(
+    fixture: RealFixture, before: int
+) -> None:
+    """Whichever request of the whole read the others come before: what was counted meanwhile is not
+    forgotten for what was read.
+    """
+    w = World(fixture)
+    w.mirror.limits = w.mirror.sizes.limits = SizeLimits(registrations_max=3)
+    w.make(*w.member("a"))
+    w.begin()
+    more = [op for n in range(3) for op in w.member(f"more{n}")]
+    w.port.before[len(w.port.reads) + before] = lambda: w.make(*more)
+    w.mirror.read_group(G)
+    w.settle()
+    if w.port.before:  # the read had fewer requests
+        w.port.before.popitem()[1]()
+        w.settle()
+    assert [e.group for e in w.events if isinstance(e, GroupLeftAlone)] == [G]
+
+
 @since_3_6("there every event is heard")
 def test_of_very_many_that_are_left_alone_some_are_heard_and_none_is_read(
     fixture: RealFixture,

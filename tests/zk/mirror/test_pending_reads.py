@@ -75,3 +75,15 @@ def test_a_group_has_grown_too_large_by_either_count() -> None:
     assert [sizes.grew("g", 1, registration=False) for _ in range(5)] == [False] * 4 + [True]
     sizes.drop("g")
     assert not sizes.grew("g", 1, registration=True)
+
+
+def test_what_was_counted_while_a_group_was_read_is_added_to_what_was_read() -> None:
+    """Never taken off: what was deleted may have been deleted before it was read."""
+    sizes = Sizes(SizeLimits(registrations_max=3, nodes_max=10))
+    assert not sizes.grew("g", 1, registration=True) and not sizes.read("g", 2, 2)
+    assert sizes.grew("g", 1, registration=True)
+    sizes.drop("g")
+    assert not sizes.grew("g", 1, registration=True) and sizes.read("g", 3, 3)
+    sizes.drop("g")
+    assert not sizes.grew("g", -1, registration=True) and not sizes.read("g", 3, 10)
+    assert sizes.grew("g", 1, registration=False)

@@ -196,9 +196,7 @@ class Mirror:
         where: places.RegistrationAt | places.ChannelAt | places.CommandAt | places.OwnerAt,
         change: Change,
     ) -> bool:
-        """Count a node of a group; False where the group has just become too large to be followed:
-        it is to be read as a whole, which says whether it is.
-        """
+        """Count a node of a group; False where it may be too large now: a whole read says so."""
         if where.group in self.known and self.sizes.grew(
             where.group,
             1 if change is Change.CREATED else -1,
@@ -357,8 +355,10 @@ class Mirror:
             elif read.delta is None:
                 self._group_gone(group)
             else:
-                self.sizes.read(group, read.registrations, read.nodes)
                 self._emit_group(group, read.delta)
+                if self.sizes.read(group, read.registrations, read.nodes):
+                    self._follow_no_more(group)
+                    self._unread(group)
         self._ignore()
         if self.slices:
             return

@@ -158,9 +158,14 @@ class Sizes:
         self.limits = limits
         self._of: dict[str, list[int]] = {}
 
-    def read(self, group: str, registrations: int, nodes: int) -> None:
-        """Its size as it was just read."""
-        self._of[group] = [registrations, nodes]
+    def read(self, group: str, registrations: int, nodes: int) -> bool:
+        """Its size as it was just read, and what was made while it was (that may be in the answer or
+        not: rather read once more than follow one that is too large); whether that is larger than
+        what is read of one.
+        """
+        grown = self._of.get(group, [0, 0])
+        self._of[group] = [registrations + max(grown[0], 0), nodes + max(grown[1], 0)]
+        return self._exceeds(group)
 
     def grew(self, group: str, by: int, registration: bool) -> bool:
         """A node was made (1) or deleted (-1); whether the group is now larger than what is read of
@@ -169,9 +174,11 @@ class Sizes:
         size = self._of.setdefault(group, [0, 0])
         size[0] += by * registration
         size[1] += by
-        return by > 0 and (
-            size[0] > self.limits.registrations_max or size[1] > self.limits.nodes_max
-        )
+        return by > 0 and self._exceeds(group)
+
+    def _exceeds(self, group: str) -> bool:
+        registrations, nodes = self._of[group]
+        return registrations > self.limits.registrations_max or nodes > self.limits.nodes_max
 
     def drop(self, group: str) -> None:
         """The group is gone."""
