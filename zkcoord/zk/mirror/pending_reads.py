@@ -159,9 +159,9 @@ class Sizes:
         self._of: dict[str, list[int]] = {}
 
     def read(self, group: str, registrations: int, nodes: int) -> bool:
-        """Its size as it was just read, and what was made while it was (that may be in the answer or
-        not: rather read once more than follow one that is too large); whether that is larger than
-        what is read of one.
+        """Its size as it was just read, and what was made meanwhile (in the answer or not: rather
+        read once more than follow one that is too large); whether that is larger than what is read
+        of one.
         """
         grown = self._of.get(group, [0, 0])
         self._of[group] = [registrations + max(grown[0], 0), nodes + max(grown[1], 0)]
