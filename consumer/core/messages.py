@@ -38,7 +38,8 @@ class Assigned:
     """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of
     this member's streams owns a partition, where it is not stream 0. `metadata`: what was committed
     beside these offsets, where there is any. `unset` are assigned, too, and nothing says where they
-    begin (`Resolved.unset`): they are fetched once the application has sought.
+    begin (`Resolved.unset`): they are fetched once the application has sought. `more`: further
+    ones are to come, as soon as others have given them up.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -46,17 +47,19 @@ class Assigned:
     streams: Mapping[TopicPartition, int] = field(default_factory=dict)
     metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
     unset: tuple[TopicPartition, ...] = ()
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
     """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`.
-    `in_part`: what is left out is asked for again.
+    `in_part`: what is left out is asked for again. `more`: others are to come.
     """
 
     token: int
     partitions: tuple[TopicPartition, ...]
     in_part: bool = False
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

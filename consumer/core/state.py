@@ -113,6 +113,9 @@ class SessionState:
     value) that the start meant. Changed by `Commands` and `Starts`.
     """
 
+    more_to_come: bool = False
+    """Whether the latest start said that others have yet to give up more. Changed by `Commands`."""
+
     # the coordinator, as seen from here (changed by `CoordinatorWatch`)
 
     leader_gone_ms: int | None = None

@@ -16,7 +16,7 @@ from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import OPEN
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError
-from zkcoord.tls import kafka_tls
+from zkcoord.kafka_client import kafka_client
 
 log = logging.getLogger(__name__)
 
@@ -90,14 +90,14 @@ class Cluster:
         with self._lock:
             try:
                 if self._client is None:
-                    self._client = KafkaAdminClient(
-                        bootstrap_servers=self._servers,
-                        client_id="zkcoord-gateway",
-                        request_timeout_ms=REQUEST_MS,
-                        bootstrap_timeout_ms=REQUEST_MS,
+                    config = {
+                        "bootstrap_servers": self._servers,
+                        "client_id": "zkcoord-gateway",
+                        "request_timeout_ms": REQUEST_MS,
+                        "bootstrap_timeout_ms": REQUEST_MS,
                         **self._security,
-                        **kafka_tls(self._security),
-                    )
+                    }
+                    self._client = kafka_client(KafkaAdminClient, config)
                 return question(self._client)
             except KafkaError as error:
                 if self._client is not None:

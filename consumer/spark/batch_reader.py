@@ -22,7 +22,7 @@ from consumer.spark.option_values import EARLIEST, LATEST, Offsets
 from consumer.spark.options import BatchOptions
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
-from zkcoord.tls import kafka_tls
+from zkcoord.kafka_client import kafka_client
 
 ASK_MS = 20_000
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -59,7 +59,7 @@ class BatchPlanner:
                     if name in KAFKA_PYTHON
                 }
             )
-            consumer = KafkaConsumer(**{**told, **kafka_tls(told), **settings})
+            consumer = kafka_client(KafkaConsumer, {**told, **settings})
         except KafkaError as e:
             raise NoBrokerError(
                 f"no Kafka broker answers at {brokers} ({type(e).__name__}): start it, or correct"

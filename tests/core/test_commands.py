@@ -74,6 +74,40 @@ def test_each_start_waits_for_its_own_time() -> None:
     assert when(found, "start-fetcher d")[:1] == [second_ms + 5_000]
 
 
+def test_a_command_says_whether_more_is_to_come() -> None:
+    """A start, of what others have yet to give up, or does not fit in; a stop, of what the member
+    is to be started with afterwards.
+    """
+    g = group("member g a@1 t:1", "member g b@2 t:1", options="start_gather_ms=20", partitions=24)
+    before = len(writes(g))
+    g.say("member g c@3 t:1")
+    g.pass_ms(500, deaf="b")
+    g.pass_ms(500)
+    found = [c for commands in writes(g)[before:] for c in commands]
+    assert [(c.member, c.option, c.more) for c in found] == [
+        ("a", Option.STOP, False),
+        ("b", Option.STOP, False),
+        ("c", Option.START, True),
+        ("c", Option.START, False),
+    ]
+    g = group("member g a@1 t:1", options="partitions_per_command_max=3")
+    assert [c.more for commands in writes(g) for c in commands] == [True, False]
+
+
+def test_a_stop_says_that_a_start_follows() -> None:
+    members = (f"member g {name}@{n} t:1 assignors=range" for n, name in enumerate("abd", 1))
+    g = group(*members, partitions=24)
+    before = len(writes(g))
+    g.say("member g c@4 t:1 assignors=range")
+    g.pass_ms(1_000)
+    stops = [c for commands in writes(g)[before:] for c in commands if c.option is Option.STOP]
+    assert {c.member: (len(c.stop), c.more) for c in stops} == {
+        "a": (2, False),
+        "b": (4, True),
+        "d": (2, False),
+    }, "b is to have what a gives up"
+
+
 def test_who_has_a_start_waits_from_its_end() -> None:
     g = group("member g a@1 t:1", "member g b@2 t:1", options="start_gather_ms=50", partitions=24)
     g.say("member g c@3 t:1")

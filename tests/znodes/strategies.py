@@ -128,6 +128,7 @@ def commands(draw: st.DrawFn) -> Command:
         generation=draw(counters),
         start=start,
         stop=stop,
+        more=option in (Option.START, Option.STOP) and draw(st.booleans()),
         code=draw(words) if rejecting else "",
         fatal=draw(st.booleans()) if rejecting else False,
         message=draw(printable) if rejecting else "",

@@ -48,6 +48,12 @@ def test_the_wire_format() -> None:
         "incarnation": "5",
         "partitions": ["orders-5"],
     }
+    for one in (START, stop):
+        more = dataclasses.replace(one, more=True)
+        assert json.loads(encode_command(more)) == {
+            **json.loads(encode_command(one)),
+            "more": True,
+        }
     reject = Command(
         "m", 5, Option.REJECT, 7, 11, 31, code="GROUP_MAX_SIZE_REACHED", fatal=True, message="full"
     )
@@ -72,6 +78,13 @@ def test_a_message_with_foreign_text_can_be_read_again() -> None:
     assert isinstance(found, Command) and found.message.startswith("bad??[31m")
 
 
+def test_who_is_told_something_else_is_not_told_that_more_is_to_come() -> None:
+    for option in (Option.REJECT, Option.NOTIFY):
+        document = changed(option=option.value, code="X", fatal=False, message="", more=3)
+        found = decode_command("g1_h-0", "", document)
+        assert isinstance(found, Command) and not found.more
+
+
 def changed(**fields: object) -> bytes:
     """The start command with fields replaced."""
     return json.dumps({**json.loads(encode_command(START)), **fields}).encode()
@@ -90,6 +103,8 @@ def changed(**fields: object) -> bytes:
         changed(incarnation=8589934601),
         changed(incarnation="x"),
         changed(incarnation="٣"),
+        changed(more=1),
+        changed(option="stop-fetcher", partitions=["a-1"], more="true"),
         changed(ownershipMap=[]),
         changed(ownershipMap={"orders": "g1_h-0-1"}),
         changed(ownershipMap={"orders-01": "g1_h-0-1"}),

@@ -18,7 +18,7 @@ import tenacity
 from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
-from zkcoord.tls import kafka_tls
+from zkcoord.kafka_client import kafka_client
 from zkcoord.zk.listeners import PLAINTEXT
 
 DEADLINE_S = 30.0
@@ -153,13 +153,13 @@ class KafkaGroups:
 
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         if self._client is None:
-            self._client = KafkaAdminClient(
-                bootstrap_servers=list(self.servers),
-                request_timeout_ms=REQUEST_MS,
-                bootstrap_timeout_ms=REQUEST_MS,
+            config = {
+                "bootstrap_servers": list(self.servers),
+                "request_timeout_ms": REQUEST_MS,
+                "bootstrap_timeout_ms": REQUEST_MS,
                 **self._security,
-                **kafka_tls(self._security),
-            )
+            }
+            self._client = kafka_client(KafkaAdminClient, config)
         try:
             return question(self._client)
         except KafkaError as error:

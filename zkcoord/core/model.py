@@ -156,12 +156,14 @@ class Option(enum.Enum):
 class Command:
     """A command in a member's channel.
 
-    `start` (of a start-fetcher) maps partitions to the thread that is to own them, `incarnations`
-    their topics to what they are now; `stop` lists partitions to give up. `node` is the last path
-    component once it exists. `user_data` is what a custom assignor has for the member, None where
-    it has nothing new. `seen` stands for the registrations that the command was decided from, in a
-    group that is shared with old consumers (see `zkcoord.core.shared.mark_of`). Commands of one
-    incarnation take effect in the order of (epoch, seq); the suffix of `node` orders nothing.
+    `start` (of a start-fetcher) maps partitions to the thread that is to own them,
+    `incarnations` their topics to what they are now; `stop` lists partitions to give up.
+    `more`, of both: the member is to be started with further ones. `node` is the last path
+    component once it exists. `user_data` is what a custom assignor has for the member, None
+    where it has nothing new. `seen` stands for the registrations that the command was decided
+    from, in a group that is shared with old consumers (see `zkcoord.core.shared.mark_of`).
+    Commands of one incarnation take effect in the order of (epoch, seq); the suffix of `node`
+    orders nothing.
     """
 
     member: str
@@ -176,6 +178,7 @@ class Command:
     fatal: bool = False
     message: str = ""
     incarnations: Mapping[str, str] = field(default_factory=dict)
+    more: bool = False
     user_data: str | None = None
     seen: str = ""
     node: str = ""

@@ -65,6 +65,8 @@ def encode_command(command: Command) -> bytes:
             "fatal": command.fatal,
             "message": names.printable(command.message, MESSAGE_CHARS_MAX),
         }
+    if command.more:
+        document["more"] = True
     if command.seen:
         document["seen"] = command.seen
     if command.user_data is not None:
@@ -91,6 +93,7 @@ def _command(member: str, node: str, document: JsonObject) -> Command:
         incarnations=(
             _incarnations(mapping(document, "incarnations", {})) if option is Option.START else {}
         ),
+        more=_flag(document, "more") if "more" in document and not telling else False,
         stop=_partitions(document) if option is Option.STOP else (),
         code=string(document, "code", CODE_CHARS_MAX) if telling else "",
         fatal=_flag(document, "fatal") if telling else False,

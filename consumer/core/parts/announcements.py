@@ -47,6 +47,7 @@ class Announcements:
                 {tp: held.thread.number for tp, held in started.items() if held.thread.number},
                 {tp: held.metadata for tp, held in started.items() if held.metadata},
                 tuple(tp for tp, held in started.items() if held.committed is None),
+                session.more_to_come,
             )
         )
 

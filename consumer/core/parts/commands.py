@@ -49,7 +49,7 @@ class Commands:
         for tp in partitions:
             session.held[tp].step = OwnedStep.RELEASING
         current.question = self.outbox.token()
-        self.outbox.send(msg.Revoke(current.question, partitions, in_part))
+        self.outbox.send(msg.Revoke(current.question, partitions, in_part, current.command.more))
 
     def revoked(self, answer: msg.Revoked) -> None:
         """The application gave up what it was asked for, or a part of it."""
@@ -160,6 +160,7 @@ class Commands:
             {start.partition: start.metadata for start in ack.starts},
         )
         self.state.generation = current.command.generation
+        session.more_to_come = current.command.more
         if ack.command:
             session.done = (current.command.epoch, current.command.seq)
         self.state.rejections = 0

@@ -38,6 +38,7 @@ from consumer.gateway.wire.actions import (
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.judging import CONSUMER, WAITING, judge
 from consumer.gateway.wire.member import WireMember
+from consumer.gateway.wire.parking import MovesPace
 from consumer.gateway.wire.requests import (
     Answer,
     BeatAnswer,
@@ -90,6 +91,7 @@ class WireGroups:
         self.begin = begin
         self.limits = limits
         self.times = times
+        self._pace = MovesPace(times)
         self.memory = memory
         self.closing = False
         self.taken_over = 0
@@ -269,7 +271,7 @@ class WireGroups:
             return self.answer(ticket, SyncAnswer(WireCode.INCONSISTENT_GROUP_PROTOCOL))
         is_patient = caller.is_shared or served.wire.protocol in WAITING
         served.patient_since_ms = self.clock() if is_patient else None
-        served.wire.others_move(self.clock(), self.groups[served.group].moves.worth_ms(served))
+        served.wire.others_move(self.clock(), self.groups[served.group].moves.until_ms(served))
         served.wire.sync(self.clock(), ticket, caller.connection, request)
         self._attach(served, caller.connection)
         return self._touched(served)
@@ -373,7 +375,7 @@ class WireGroups:
             return
         for one in tuple(group.members.values()):
             if one.wire.waits_for_sync:
-                one.wire.others_move(self.clock(), group.moves.worth_ms(one))
+                one.wire.others_move(self.clock(), group.moves.until_ms(one))
                 self._touched(one)
 
     def _tell(self, served: ServedMember, message: msg.FromFetcher) -> None:
@@ -430,7 +432,7 @@ class WireGroups:
             self._tell(served, msg.Close({}, 0))
 
     def _group(self, name: str) -> WireGroup:
-        return WireGroup(name, Moves(self.times.flux_ms, self.times.patient_ms))
+        return WireGroup(name, Moves(self.times, self._pace))
 
     def _drop_if_empty(self, group: WireGroup) -> None:
         if group.is_empty:

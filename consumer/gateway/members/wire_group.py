@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.core import messages as msg
+from consumer.gateway.wire.actions import WireTimes
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
+from consumer.gateway.wire.parking import MovesPace
 from consumer.gateway.wire.requests import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
@@ -105,27 +107,29 @@ class ServedMember:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a member had, was to give up, and waited for, when it was looked at."""
+
+    held: frozenset[TopicPartition] = frozenset()
+    due: frozenset[TopicPartition] = frozenset()
+    more_since_ms: int | None = None
+
+
 class Moves:
-    """Partitions that members here are to give up or have given up, and nobody here has yet: each
-    is somebody's within moments, or its new owner is elsewhere.
+    """What of a group's partitions changes hands just now, and how long who waits for an assignment
+    should wait for more: to be told of it a moment later costs a client another round.
     """
 
-    def __init__(self, flux_ms: int, patient_ms: int = 0) -> None:
-        self._flux_ms = flux_ms
-        self._patient_ms = patient_ms
+    def __init__(self, times: WireTimes, pace: MovesPace) -> None:
+        self._times = times
+        self._pace = pace
         self._changed_ms = 0
-        self._since: dict[TopicPartition, int] = {}
-        self._known: dict[int, tuple[frozenset[TopicPartition], frozenset[TopicPartition]]] = {}
-
-    @property
-    def until_ms(self) -> int:
-        """How long they are worth waiting for; 0: nothing moves."""
-        newest = max(self._since.values(), default=None)
-        return 0 if newest is None else newest + self._flux_ms
+        self._known: dict[int, Noted] = {}
 
     @property
     def _is_due(self) -> bool:
-        return any(due for _, due in self._known.values())
+        return any(one.due for one in self._known.values())
 
     def concern(self, served: ServedMember) -> bool:
         """Whether a patient member should ask again what it has: what others are to give up may
@@ -134,32 +138,32 @@ class Moves:
         since = served.patient_since_ms
         return since is not None and self._changed_ms > since and self._is_due
 
-    def worth_ms(self, served: ServedMember) -> int:
-        """The same to this member, which may be a patient one."""
-        if served.patient_since_ms is None or not self._is_due:
-            return self.until_ms
+    def until_ms(self, served: ServedMember) -> int:
+        """How long this member should wait; 0: not at all. A patient one also waits for what others
+        have still to hear, or have just given up: it may be commanded nothing before.
+        """
+        more_since = served.wire.more_since_ms
+        until = 0 if more_since is None else more_since + self._pace.flux_ms
+        if served.patient_since_ms is None:
+            return until
+        if not self._is_due:
+            return max(until, self._changed_ms + self._pace.flux_ms)
         since = max(served.patient_since_ms, self._changed_ms)
-        return max(self.until_ms, since + self._patient_ms)
+        return max(until, since + self._times.patient_ms)
 
     def note(self, now_ms: int, served: ServedMember) -> bool:
         """Compare a member with what was noted before; whether anything is different."""
-        none: frozenset[TopicPartition] = frozenset()
         wire = served.wire
-        held, due = (none, none) if wire.over else (frozenset(wire.held), wire.due)
-        held_before, due_before = self._known.get(id(served), (none, none))
-        if (held, due) == (held_before, due_before):
+        before = self._known.pop(id(served), Noted())
+        noted = Noted()
+        if not wire.over:
+            noted = Noted(frozenset(wire.held), wire.due, wire.more_since_ms)
+            self._known[id(served)] = noted
+        if before.more_since_ms is not None and noted.held - before.held:
+            self._pace.took(now_ms - before.more_since_ms)
+        if (noted.held, noted.due) == (before.held, before.due):
             return False
         self._changed_ms = now_ms
-        for tp in (held_before - held) | (due - due_before):
-            self._since[tp] = now_ms
-        for tp in (held - held_before) | ((due_before & held) - due):
-            self._since.pop(tp, None)
-        oldest = now_ms - self._flux_ms
-        self._since = {tp: since for tp, since in self._since.items() if since > oldest}
-        if wire.over:
-            del self._known[id(served)]
-        else:
-            self._known[id(served)] = (held, due)
         return True
 
 

@@ -35,9 +35,13 @@ class WireTimes:
     """
 
     flux_ms: int = 150
-    """How long a SyncGroup waits at most for partitions that others give up just now: to be told of
-    them a moment later costs a client another round, at its next heartbeat.
+    """How long a SyncGroup waits at most for further partitions, of which the coordinator says that
+    others give them up: to be told of them a moment later costs a client another round, at its next
+    heartbeat.
     """
+
+    flux_max_ms: int = 600
+    """The same where such moves have taken longer lately (`MovesPace`)."""
 
     patient_ms: int = 600
     """The same where heartbeats are not parked, also for what others have still to hear that they

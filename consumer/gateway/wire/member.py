@@ -66,6 +66,7 @@ class WireMember:
         self.host = ""
         self.topics: tuple[str, ...] = ()
         self.protocol = ""  # the name of the assignor that the client was answered
+        self.more_since_ms: int | None = None  # since when others have yet to give up more for it
         self._joined = False
         self._session_ms = 10_000
         self._revocations = Revocations()
@@ -266,9 +267,7 @@ class WireMember:
         self._interval.forget()
 
     def others_move(self, now_ms: int, until_ms: int) -> None:
-        """Other members give something up just now, which may become this one's: `until_ms` is as
-        long as that is worth waiting for.
-        """
+        """Other members give something up just now, for which it should wait as long as this."""
         self._flux_ms = until_ms
         self._look(now_ms)
 
@@ -300,9 +299,11 @@ class WireMember:
         match message:
             case msg.Assigned():
                 self._assigned(message)
+                self.more_since_ms = now_ms if message.more else None
                 if self._restoring is not None and (message.offsets or message.unset):
                     self._restoring.came(now_ms)
             case msg.Revoke():
+                self.more_since_ms = now_ms if message.more else None
                 self._revocations.ask(message.token, message.partitions, message.in_part)
                 self._give_up_due()
             case msg.Resumed():

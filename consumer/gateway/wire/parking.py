@@ -9,6 +9,7 @@ from statistics import median
 from .actions import WireTimes
 
 INTERVALS_KEPT = 7
+MOVES_KEPT = 32
 
 
 @dataclass(slots=True)
@@ -18,6 +19,27 @@ class Parked:
     ticket: int
     connection: int
     until_ms: int
+
+
+class MovesPace:
+    """How long members waited lately for what others gave up for them: on a machine with much to do
+    it takes longer.
+    """
+
+    def __init__(self, times: WireTimes) -> None:
+        self._times = times
+        self._took_ms: deque[int] = deque(maxlen=MOVES_KEPT)
+
+    def took(self, move_ms: int) -> None:
+        """Some were somebody's after this time. Of a client that was stuck it says nothing."""
+        if move_ms <= self._times.flux_max_ms:
+            self._took_ms.append(move_ms)
+
+    @property
+    def flux_ms(self) -> int:
+        """How long more of them are worth waiting for: as a rule twice the longest."""
+        longest = max(self._took_ms, default=0)
+        return min(max(self._times.flux_ms, 2 * longest), self._times.flux_max_ms)
 
 
 class HeartbeatInterval:

@@ -26,7 +26,7 @@ from consumer.spark.decode.errors import (
 )
 from consumer.spark.decode.settings import kafka_python_settings
 from consumer.spark.plan import PlannedRange
-from zkcoord.tls import kafka_tls
+from zkcoord.kafka_client import kafka_client
 
 RECORDS_MAX = 10_000
 LISTENS_S = 2.0
@@ -81,7 +81,7 @@ class KafkaPythonHandle:
         self.brokers = ",".join(told["bootstrap_servers"])
         self._channels: dict[TopicPartition, Queued] = {}
         try:
-            self._consumer = kafka.KafkaConsumer(**told, **kafka_tls(told))
+            self._consumer = kafka_client(kafka.KafkaConsumer, told)
         except (kafka_errors.KafkaConfigurationError, AssertionError, ValueError) as e:
             raise ConsumerOptionError(f"kafka-python refuses a kafka. option: {e}") from None
         except kafka_errors.KafkaError as e:

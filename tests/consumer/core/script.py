@@ -8,7 +8,7 @@ action a line. Time stands still but for `tick`. Lines:
     opened NAME [timeout=MS] | suspended | nobodyserves AGO_MS | resumed | over
     registered INCARNATION [epoch=E] [lease=MS] | joinfailed CODE WORDS..
     command E-S start|stop|reject|notify [TP,..] [inc=I] [code=CODE] [fatal] [data=TEXT]
-        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..] [stream=N]
+        [seen=REGISTRATIONS] [topics=TOPIC:INCARNATION,..] [stream=N] [more]
         one command read after its creation was seen; its node is E-S
     channel                                  the whole channel as read: the commands of lines `has
                                              E-S start|stop TP[,..]` before it
@@ -192,10 +192,12 @@ class World:
             beside = f" beside them {shown(m.metadata)}" if m.metadata else ""
             unset = f" and {listed(m.unset)} without an offset" if m.unset else ""
             beside += f" for streams {shown(m.streams)}" if m.streams else ""
-            return f"assigned {shown(m.offsets)}{beside}{unset} (epoch {m.assignment_epoch})"
+            epoch = f" (epoch {m.assignment_epoch}){', more to come' if m.more else ''}"
+            return f"assigned {shown(m.offsets)}{beside}{unset}{epoch}"
         if isinstance(m, msg.Revoke):
             self.revoke = m.token
-            return f"revoke {listed(m.partitions)}{'' if m.in_part else ' as a whole'}"
+            whole = "" if m.in_part else " as a whole"
+            return f"revoke {listed(m.partitions)}{whole}{', more to come' if m.more else ''}"
         if isinstance(m, msg.Resumed):
             return f"resumed {listed(m.partitions)}"
         if isinstance(m, msg.Lost):
@@ -294,6 +296,7 @@ class World:
             user_data=word_in(words, "data"),
             node=node,
             incarnations=incarnations,
+            more="more" in words,
             seen=seen,
         )
 

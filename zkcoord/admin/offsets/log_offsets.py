@@ -17,7 +17,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from zkcoord.core.model import TopicPartition
-from zkcoord.tls import kafka_tls
+from zkcoord.kafka_client import kafka_client
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.listeners import PLAINTEXT, by_answer, chosen, listeners_of
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
@@ -173,13 +173,7 @@ class LogOffsets:
 
         try:
             if self._admin is None:
-                self._admin = KafkaAdminClient(
-                    bootstrap_servers=list(self.servers),
-                    bootstrap_timeout_ms=ENDS_DEADLINE_MS,
-                    request_timeout_ms=ENDS_DEADLINE_MS,
-                    **self._security,
-                    **kafka_tls(self._security),
-                )
+                self._admin = kafka_client(KafkaAdminClient, self._config())
             described = self._admin.describe_topics(sorted({tp.topic for tp in wanted}))
         except (KafkaError, OSError, ValueError):
             return {}
@@ -190,6 +184,14 @@ class LogOffsets:
             for partition in partitions
         }
         return {tp: led.get(tp, NO_LEADER) for tp in wanted if listed.get(tp.topic)}
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "bootstrap_servers": list(self.servers),
+            "bootstrap_timeout_ms": ENDS_DEADLINE_MS,
+            "request_timeout_ms": ENDS_DEADLINE_MS,
+            **self._security,
+        }
 
     def why_not(self, tp: TopicPartition) -> str:
         """Why the log of a partition is not known."""
@@ -222,14 +224,7 @@ class LogOffsets:
 
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         try:
-            self._consumer = KafkaConsumer(
-                bootstrap_servers=list(self.servers),
-                group_id=None,
-                bootstrap_timeout_ms=ENDS_DEADLINE_MS,
-                request_timeout_ms=ENDS_DEADLINE_MS,
-                **self._security,
-                **kafka_tls(self._security),
-            )
+            self._consumer = kafka_client(KafkaConsumer, {**self._config(), "group_id": None})
         except (KafkaError, OSError, ValueError) as error:
             self.warning = (
                 f"no broker answers at {', '.join(self.servers)} ({' '.join(str(error).split())}):"

@@ -168,6 +168,7 @@ class CommandPlanner:
             return replace(
                 self._bare(member, Option.STOP, generation),
                 stop=self._cap(member, sorted(wrong), data),
+                more=member.name in self.view.coming or member.name in self.view.assignable,
                 user_data=data,
             )
         if rejected is not None:
@@ -190,6 +191,7 @@ class CommandPlanner:
             self._bare(member, Option.START, generation),
             start=start,
             incarnations=incarnations,
+            more=member.name in self.view.coming or len(start) < len(assignable),
             user_data=data,
         )
 

@@ -307,20 +307,69 @@ def test_a_parked_heartbeat_ends_with_its_clients_connection() -> None:
     assert world.agents[0].finished and world.groups.groups == {}
 
 
-def test_what_one_gives_up_the_others_wait_for() -> None:
-    world = World()
-    one, two = world.member(), world.member()
+def newcomer(world: World) -> int:
+    """Beside a member that has an assignment, one that waits for its first; its request."""
+    world.member()
     world.tell(0, msg.Assigned({TP: 5, TopicPartition("t", 1): 5}, 1))
     world.wait(300)
-    world.tell(0, msg.Revoke(9, (TopicPartition("t", 1),)))
-    world.join(one)
-    sync = SyncRequest("g", one, 2)
-    assert world.ask(sync) is None, "somebody may yet give something"
-    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 1))
+    world.member()
+    assert world.tickets not in world.answers
+    return world.tickets
+
+
+def given(world: World, ticket: int) -> int:
+    """How many partitions it was answered."""
+    answer = world.answers[ticket]
+    assert isinstance(answer, SyncAnswer) and answer.code is WireCode.NONE
+    return len(answer.partitions)
+
+
+def test_who_is_to_have_more_waits_for_it_and_no_longer() -> None:
+    world = World()
+    ticket = newcomer(world)
+    world.tell(1, msg.Assigned({TP: 5}, 1, more=True))
+    world.wait(TIMES.flux_ms - 1)
+    assert ticket not in world.answers
+    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 2))
+    world.wait(TIMES.settle_ms)
+    assert given(world, ticket) == 2
+
+
+def test_who_is_to_have_more_waits_for_none_that_is_stuck() -> None:
+    world = World()
+    ticket = newcomer(world)
+    world.tell(1, msg.Assigned({TP: 5}, 1, more=True))
+    world.wait(TIMES.flux_ms - 1)
+    assert ticket not in world.answers
+    world.wait(1)
+    assert given(world, ticket) == 1
+
+
+def test_who_gives_up_waits_for_what_it_is_to_have_instead() -> None:
+    world = World()
+    one = world.member()
+    world.tell(0, msg.Assigned({TP: 5}, 1))
     world.wait(300)
-    answers = [a for a in world.answers.values() if isinstance(a, SyncAnswer)]
-    assert [len(a.partitions) for a in answers if a.code is WireCode.NONE] == [2, 1, 1]
-    assert two != one
+    world.tell(0, msg.Revoke(9, (TP,), more=True))
+    world.join(one)
+    world.ask(SyncRequest("g", one, 2))
+    ticket = world.tickets
+    world.tell(0, msg.Assigned({TopicPartition("t", 1): 5}, 2))
+    world.wait(TIMES.settle_ms)
+    assert given(world, ticket) == 1
+
+
+def test_where_moves_take_long_more_is_waited_for_longer() -> None:
+    world = World()
+    ticket = newcomer(world)
+    slow = TIMES.flux_ms - 10
+    world.tell(1, msg.Assigned({TP: 5}, 1, more=True))
+    world.wait(slow)
+    world.tell(1, msg.Assigned({TopicPartition("t", 1): 5}, 2, more=True))
+    world.wait(2 * slow - 1)
+    assert ticket not in world.answers
+    world.wait(1)
+    assert given(world, ticket) == 2
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

@@ -1,0 +1,67 @@
+"""A client of kafka-python that cannot be made leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from tests.harness.wait import wait_until
+from zkcoord.kafka_client import kafka_client
+
+ROOT = Path(__file__).parents[1]
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("make", [KafkaAdminClient, KafkaConsumer])
+def test_where_no_broker_answers_no_thread_and_no_descriptor_stays(
+    make: Callable[..., Any], closed_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "kafka")  # a line that is kept keeps its connection
+    config = {"bootstrap_servers": [f"127.0.0.1:{closed_port}"], "bootstrap_timeout_ms": 300}
+
+    def fail() -> None:
+        with pytest.raises(KafkaError):
+            kafka_client(make, config)
+
+    def open_files() -> int:
+        gc.collect()  # sockets of a connection under way are in circles
+        return len(os.listdir("/proc/self/fd"))
+
+    fail()
+    threads, files = set(threading.enumerate()), open_files()
+    for _ in range(3):
+        fail()
+    wait_until(lambda: set(threading.enumerate()) <= threads, WAIT_S, "its threads to end")
+    wait_until(lambda: open_files() <= files, WAIT_S, "its descriptors to be closed")
+
+
+def test_nobody_makes_one_otherwise() -> None:
+    """But the shim's data path, which says more of why, and closes what it opened (`quiet`), and
+    the demo's actors, whose processes end with them.
+    """
+    others = {"consumer/fetch/quiet.py", "zkcoord/demo/rogue.py", "zkcoord/demo/cast.py"}
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("zkcoord", "consumer")
+        for path in (ROOT / folder).rglob("*.py")
+        if any(f"{name}(" in path.read_text() for name in ("KafkaAdminClient", "KafkaConsumer"))
+    }
+    assert found == others

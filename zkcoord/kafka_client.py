@@ -1,0 +1,37 @@
+"""Clients of kafka-python that can also fail to be made.
+
+Where no broker answers, its constructors raise, and what they have begun stays: a thread and its
+sockets, which try on for as long as the process lives (kafka-python 3.0). So a process that asks
+again and again, as a gateway does while brokers are away, would run out of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from zkcoord.tls import kafka_tls
+
+T = TypeVar("T")
+
+
+def kafka_client(make: Callable[..., T], config: Mapping[str, Any]) -> T:
+    """`make` (KafkaAdminClient, KafkaConsumer) with these options, and TLS as `kafka_tls` makes it.
+    Raises what the constructor raises, once nothing is left of it; `ConfigurationError` for TLS
+    files that cannot be used.
+    """
+    from kafka.net.compat import KafkaNetClient
+
+    begun: list[Any] = []
+
+    def begin(**options: Any) -> Any:
+        begun.append(KafkaNetClient(**options))
+        return begun[-1]
+
+    try:
+        return make(**{"kafka_client": begin, **config, **kafka_tls(config)})
+    except BaseException:
+        for client in begun:
+            client.close()
+            client._net.stop()
+        raise
