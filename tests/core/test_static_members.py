@@ -51,6 +51,14 @@ def test_without_a_grace_nobody_is_expected_back() -> None:
     assert when(found, "start-fetcher b") and not when(found, "record static")
 
 
+def test_who_says_that_nothing_is_to_wait_for_it_is_not_expected_back() -> None:
+    """Also where it goes before a target was made with what it said."""
+    g = group("member g a@1 t:1 instance=one grace=60000", "member g b@2 t:1")
+    g.say("member g a@1 t:1 instance=one grace=0", "gone g a")
+    found = g.pass_ms(1_000)
+    assert when(found, "start-fetcher b") and not when(found, "record static")
+
+
 def test_the_grace_is_that_of_the_last_registration_and_not_more_than_is_allowed() -> None:
     g = group("member g a@1 t:1 instance=one grace=60000", options="grace_max_ms=5000")
     for number, grace_ms, kept_ms in ((2, 1_000, 1_000), (3, 90_000, 5_000)):
