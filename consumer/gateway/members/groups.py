@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
-from consumer.gateway.members.memory import Key, Memory
+from consumer.gateway.members.memory import Done, Key, Memory
 from consumer.gateway.members.newcomers import Newcomers
 from consumer.gateway.members.recalls import Recalls, WaitingRequest
 from consumer.gateway.members.wire_group import (
@@ -134,8 +134,13 @@ class WireGroups:
 
     def another_request(self, connection: int) -> None:
         """A request has come on this connection: what waits there stands in its way."""
+        if self.recalls is not None:
+            self.recalls.another_request(connection)
+        self._make_way(connection)
+
+    def _make_way(self, connection: int) -> None:
         for served in self._on(connection):
-            served.wire.another_request(connection)
+            served.wire.another_request(self.clock(), connection)
             self._touched(served)
 
     def disconnected(self, connection: int) -> None:
@@ -217,7 +222,10 @@ class WireGroups:
         if self.closing:
             code = WireCode.NOT_COORDINATOR
             return self.answer(waiting.ticket, refusal(waiting.request, code))
-        return self._serve_request(waiting.ticket, waiting.caller, waiting.request)
+        self._serve_request(waiting.ticket, waiting.caller, waiting.request)
+        if waiting.overtaken:
+            self._make_way(waiting.caller.connection)
+        return None
 
     def _cannot_recall(self, waiting: WaitingRequest) -> None:
         self.answer(waiting.ticket, refusal(waiting.request, WireCode.COORDINATOR_NOT_AVAILABLE))
@@ -345,7 +353,7 @@ class WireGroups:
         served.registered_as = served.agent.name
         if self.memory is not None and served.wire.synced and not served.is_remembered:
             served.remembered_as = served.agent.name
-            self._write(self.memory, served, lambda: None)
+            self._write(self.memory, served, lambda _: None)
 
     def _touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""
@@ -387,17 +395,22 @@ class WireGroups:
         self.begin(served.group, ask, lambda answer: self._tell(served, answer))
 
     def _remember(self, served: ServedMember, ticket: int) -> None:
-        def done() -> None:
-            served.wire.remembered(ticket)
+        member = served.agent.name
+
+        def done(is_member: bool) -> None:
+            if is_member:
+                served.wire.remembered(self.clock(), ticket)
+            else:
+                served.wire.not_remembered(self.clock(), ticket, served.agent.name != member)
             self._touched(served)
 
         if self.memory is None:
-            self.post(done)
+            self.post(lambda: done(True))
         else:
             served.remembered_as = served.registered_as
             self._write(self.memory, served, done)
 
-    def _write(self, memory: Memory, served: ServedMember, done: Callable[[], None]) -> None:
+    def _write(self, memory: Memory, served: ServedMember, done: Done) -> None:
         known, served.remembered = served.remembered, True
         memory.write(served.group, served.to_remember(), served.agent.name, known, done)
 

@@ -17,14 +17,17 @@ WAITING_MAX = 10_000
 KEYS_PER_TURN = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class WaitingRequest:
-    """A request that waits, and what must be known for it."""
+    """A request that waits, and what must be known for it. `overtaken`: another one has come on its
+    connection meanwhile, and is not to wait for this one's answer for longer than that.
+    """
 
     ticket: int
     caller: Caller
     request: Request
     keys: tuple[Key, ...]
+    overtaken: bool = False
 
 
 class Recalls:
@@ -46,6 +49,7 @@ class Recalls:
         self._waiting: list[WaitingRequest] = []
         self._turn: list[WaitingRequest] = []
         self._reading = False
+        self._newest: dict[int, WaitingRequest] = {}  # of each connection
 
     @property
     def waiting(self) -> int:
@@ -57,10 +61,18 @@ class Recalls:
         if len(self._waiting) >= WAITING_MAX or len(waiting.keys) > KEYS_PER_TURN:
             return self._cannot(waiting)
         self._waiting.append(waiting)
+        self._newest[waiting.caller.connection] = waiting
         return self._begin()
+
+    def another_request(self, connection: int) -> None:
+        """Something else was asked on a connection."""
+        newest = self._newest.pop(connection, None)
+        if newest is not None:
+            newest.overtaken = True
 
     def disconnected(self, connection: int) -> None:
         """A connection is gone: what was asked there is not to make its client a member of it."""
+        self._newest.pop(connection, None)
         both = (*self._turn, *self._waiting)
         self._turn = [w for w in self._turn if w.caller.connection != connection]
         self._waiting = [w for w in self._waiting if w.caller.connection != connection]
@@ -85,6 +97,9 @@ class Recalls:
 
     def _read(self, keys: Sequence[Key], found: Found | None) -> None:
         turn, self._turn, self._reading = self._turn, [], False
+        for waiting in turn:
+            if self._newest.get(waiting.caller.connection) is waiting:
+                del self._newest[waiting.caller.connection]
         if found is None:
             for waiting in turn:
                 self._cannot(waiting)

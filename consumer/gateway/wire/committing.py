@@ -21,6 +21,15 @@ class Committing:
     refused: dict[TopicPartition, WireCode] = field(default_factory=dict)
     offsets: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
+    def ended(
+        self, done: msg.CommitDone
+    ) -> tuple[dict[TopicPartition, WireCode], dict[TopicPartition, tuple[int, str]]]:
+        """What its client is answered of partitions, and what is stored now."""
+        bad = () if done.outcome is msg.CommitOutcome.OK else done.partitions or self.offsets
+        codes = {tp: COMMIT_CODES[done.outcome] for tp in self.offsets if tp in bad}
+        stored = {tp: value for tp, value in self.offsets.items() if tp not in codes}
+        return {**self.refused, **codes}, stored
+
 
 COMMIT_CODES: Mapping[msg.CommitOutcome, WireCode] = {
     msg.CommitOutcome.OK: WireCode.NONE,

@@ -27,9 +27,9 @@ from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
 from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes
-from .committing import COMMIT_CODES, Committing, judged
+from .committing import Committing, judged
 from .judging import WAITING, JoinWishes
-from .parking import HeartbeatInterval, Parked
+from .parking import HeartbeatInterval, Parked, Presence
 from .requests import (
     Answer,
     BeatAnswer,
@@ -75,11 +75,9 @@ class WireMember:
         self._lost: set[TopicPartition] = set()
         self._forming = False
         self._changed_ms = 0
-        self._seen_ms = 0
-        self._gone_ms: int | None = None
+        self._presence = Presence()
         self._flux_ms = 0
         self._epoch = 0
-        self._connections: set[int] = set()
         self._sync: Parked | None = None
         self._beat: Parked | None = None
         self._interval = HeartbeatInterval(times)
@@ -96,7 +94,7 @@ class WireMember:
         self._session_ms, self.topics = client.session_timeout_ms, client.topics
         self.client_id, self.host = client.client_id, client.host
         self.has, self.synced, self._joined = client.has, True, True
-        self._seen_ms = now_ms
+        self._presence.seen_ms = now_ms
         self._restoring = Restoring(self.times, now_ms, client.has, client.generation)
         self._out.append(Tell(msg.Subscribe(Subscription(dict.fromkeys(client.topics, 1)))))
 
@@ -168,9 +166,9 @@ class WireMember:
             self._out.append(Tell(msg.Subscribe(subscription)))
         owned = wishes.subscription.owned if wishes.cooperative else frozenset()
         expected = self.has if self._restoring is not None else frozenset()
-        self.has = owned & (frozenset(self.held) | expected)
+        self.has = owned & (frozenset(self.held) | expected | self._lost)
         self._returned.keep(self.has)
-        # what was lost and has come back is not what the client still believes to own
+        # what was lost is not, once it has come back, what the client still believes to own
         self._again = (self._again | self._lost) & self.has
         self._lost.clear()
         self.synced = False
@@ -250,11 +248,23 @@ class WireMember:
         if not self.over:
             self._end(WireCode.NOT_COORDINATOR, reason, WayOut.WAITS)
 
-    def remembered(self, ticket: int) -> None:
+    def remembered(self, now_ms: int, ticket: int) -> None:
         """What the client is to be told was written down, or cannot be."""
         answer = self._remembering.pop(ticket, None)
         if answer is not None:
+            self._presence.seen_ms = now_ms
             self._reply(ticket, answer)
+
+    def not_remembered(self, now_ms: int, ticket: int, heard: bool) -> None:
+        """It was not, as the registration is gone: none of it is so, unless the agent `heard`."""
+        if self._remembering.pop(ticket, None) is None:
+            return
+        self._presence.seen_ms = now_ms
+        self.synced = False
+        if not heard:
+            self._lost |= frozenset(self.held)
+            self._lose(frozenset(self.held))
+        self._reply(ticket, SyncAnswer(WireCode.REBALANCE_IN_PROGRESS))
 
     def succeeded(self, member_id: str) -> None:
         """Another client has this instance now, under this id; what the one before waits for is
@@ -262,7 +272,7 @@ class WireMember:
         """
         self.member_id = member_id
         self._end_waits(WireCode.FENCED_INSTANCE_ID)
-        self._connections.clear()
+        self._presence.connections.clear()
         self._interval.forget()
 
     def others_move(self, now_ms: int, until_ms: int) -> None:
@@ -274,24 +284,22 @@ class WireMember:
 
     # connections
 
-    def another_request(self, connection: int) -> None:
+    def another_request(self, now_ms: int, connection: int) -> None:
         """Something else was asked on a connection: what is parked there stands in its way."""
         if self._beat is not None and self._beat.connection == connection:
-            self._end_beat(WireCode.NONE)
+            self._end_beat(WireCode.NONE, now_ms)
         self._end_commits(connection)
 
     def disconnected(self, now_ms: int, connection: int) -> None:
         """A connection is gone."""
-        if connection not in self._connections:
+        if connection not in self._presence.connections:
             return
-        self._connections.discard(connection)
         if self._beat is not None and self._beat.connection == connection:
             self._end_beat(WireCode.NONE)
         if self._sync is not None and self._sync.connection == connection:
             self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         self._end_commits(connection)
-        if not self._connections:
-            self._gone_ms = now_ms
+        self._presence.disconnected(now_ms, connection)
 
     # the agent
 
@@ -352,14 +360,8 @@ class WireMember:
         commit = self._committing.pop(message.token, None)
         if commit is None:
             return
-        codes = dict(commit.refused)
-        bad = COMMIT_CODES[message.outcome]
-        named = set(message.partitions) or set(commit.offsets)
-        for tp, value in commit.offsets.items():
-            if message.outcome is not msg.CommitOutcome.OK and tp in named:
-                codes[tp] = bad
-            elif tp in self.held:
-                self.held[tp] = value
+        codes, stored = commit.ended(message)
+        self.held.update({tp: value for tp, value in stored.items() if tp in self.held})
         self._reply(commit.ticket, CommitAnswer(WireCode.NONE, codes))
 
     # time
@@ -382,9 +384,10 @@ class WireMember:
         if self.over:
             return
         if now_ms >= self._expires_ms():
-            return self.leave("its session timeout is over" if self._connections else "it is gone")
+            silent = bool(self._presence.connections)
+            return self.leave("its session timeout is over" if silent else "it is gone")
         if self._beat is not None and now_ms >= self._beat.until_ms:
-            self._end_beat(WireCode.NONE)
+            self._end_beat(WireCode.NONE, now_ms)
         self._look(now_ms)
 
     # within
@@ -412,18 +415,17 @@ class WireMember:
         self._out.append(Reply(ticket, answer))
 
     def _heard(self, now_ms: int, connection: int) -> None:
-        self._connections.add(connection)
-        self._gone_ms, self._seen_ms = None, now_ms
+        self._presence.heard(now_ms, connection)
 
     def _expires_ms(self) -> int:
-        """When it is gone. Whose request is parked is there; of a client without a connection
-        nothing is heard, and one with an instance is kept as long as it asked for.
+        """When it is gone. Whose request is parked, or whose assignment is being written down, is
+        there; one with an instance is kept as long as it asked for.
         """
         waits = [parked.until_ms for parked in (self._sync, self._beat) if parked is not None]
-        silent = max([self._seen_ms, *waits]) + self._session_ms
-        if self._gone_ms is None or self.instance is not None:
-            return silent
-        return min(silent, self._gone_ms + self.times.disconnect_grace_ms)
+        if self._remembering:
+            waits.append(self._presence.seen_ms + self.times.restore_ms)
+        grace_ms = self.times.disconnect_grace_ms if self.instance is None else None
+        return self._presence.expires_ms(waits, self._session_ms, grace_ms)
 
     def _give_up_due(self) -> None:
         """Answer the revocations of which the client has let go."""
@@ -443,7 +445,7 @@ class WireMember:
                 self.commit(now_ms, one.ticket, one.connection, one.request)
         if self._sync is not None and now_ms >= self._sync_due_ms(self._sync):
             ticket, self._sync = self._sync.ticket, None
-            self._seen_ms = now_ms  # until now its client could say nothing
+            self._presence.seen_ms = now_ms
             self.has, self.synced = self.given, True
             partitions = tuple(sorted(self.has))
             answer = SyncAnswer(WireCode.NONE, partitions, self.protocol)
@@ -452,11 +454,11 @@ class WireMember:
         if self._beat is not None:
             code = self._code(self.generation)
             if code is not WireCode.NONE:
-                self._end_beat(code)
+                self._end_beat(code, now_ms)
 
     def _sync_due_ms(self, sync: Parked) -> int:
         if self.has - self.given:
-            return self._seen_ms  # it waits to hear what to give up
+            return self._presence.seen_ms  # it waits to hear what to give up
         if not self.given and not self._nothing_to_get:
             return sync.until_ms
         settle = self.times.forming_ms if self._forming else self.times.settle_ms
@@ -473,9 +475,10 @@ class WireMember:
             for ticket in self._restoring.no_longer(connection):
                 self._reply(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
 
-    def _end_beat(self, code: WireCode) -> None:
+    def _end_beat(self, code: WireCode, now_ms: int | None = None) -> None:
         if self._beat is not None:
             ticket, self._beat = self._beat.ticket, None
+            self._presence.seen_ms = now_ms or self._presence.seen_ms
             self._reply(ticket, BeatAnswer(code))
 
     def _end(self, code: WireCode, reason: str, ending: WayOut = WayOut.OVER) -> None:
