@@ -372,8 +372,14 @@ def test_a_commit_that_is_not_stored_is_said_of_its_partitions(
     scene.says(msg.CommitDone(1, outcome, tuple(tps(1))))
     answer = scene.answers[ticket]
     assert isinstance(answer, CommitAnswer)
-    assert answer.others == {TopicPartition("t", 1): code}
+    overruled = outcome is msg.CommitOutcome.OVERRULED
+    rest = OK if overruled else WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert {TopicPartition("t", 0): OK, **answer.others} == {
+        TopicPartition("t", 0): rest,
+        TopicPartition("t", 1): code,
+    }, "of those that are not named it is known that they are stored only beside a reset"
     assert scene.wire.held[TopicPartition("t", 1)] == (0, ""), "nothing was stored"
+    assert scene.wire.held[TopicPartition("t", 0)] == ((7, "") if overruled else (0, ""))
 
 
 def test_metadata_that_is_too_long_for_a_broker_is_too_long_here() -> None:
