@@ -274,6 +274,16 @@ class WireChecker:
         """W5."""
         self.checker.violate("W5", f"{client.host.name}: {what}")
 
+    def fenced(self, client: WireClient) -> None:
+        """W5: who is told so ends for good."""
+        self.kernel.trace(client.host.name, "is fenced")
+        group, instance = client.habits.group, client.habits.instance
+        later = self.clients()[self.clients().index(client) + 1 :]
+        if not any((c.habits.group, c.habits.instance) == (group, instance) for c in later):
+            self.checker.violate(
+                "W5", f"{client.host.name} is fenced, and nobody has {instance} after it"
+            )
+
     def resets(self, client: WireClient, partition: TopicPartition) -> int:
         """How often an operator has reset it so far."""
         return self.checker.part((client.habits.group, partition)).resets

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
-from consumer.gateway.members.memory import Done, Key, Memory
+from consumer.gateway.members.memory import Done, Memory
 from consumer.gateway.members.newcomers import Newcomers
-from consumer.gateway.members.recalls import Recalls, WaitingRequest
+from consumer.gateway.members.recalls import Recalls, WaitingRequest, unknown
 from consumer.gateway.members.wire_group import (
     Agent,
     AgentWishes,
@@ -55,12 +55,8 @@ from consumer.gateway.wire.requests import (
     WireCode,
     refusal,
 )
-from zkcoord.znodes.gateway_nodes import (
-    RememberedClient,
-    instance_of_client,
-    is_instance_of_client,
-)
-from zkcoord.znodes.names import is_group, is_topic, shown
+from zkcoord.znodes.gateway_nodes import RememberedClient
+from zkcoord.znodes.names import is_group, shown
 
 log = logging.getLogger(__name__)
 
@@ -114,9 +110,11 @@ class WireGroups:
         self.another_request(caller.connection)
         if self.closing:
             return self.answer(ticket, refusal(request, WireCode.NOT_COORDINATOR))
-        unknown = self._unknown(request) if self.recalls is not None else ()
-        if self.recalls is not None and unknown:
-            return self.recalls.wait(WaitingRequest(ticket, caller, request, unknown))
+        if self.recalls is not None:
+            self._give_way(request)
+            keys = unknown(request, self.groups.get(request.group))
+            if keys:
+                return self.recalls.wait(WaitingRequest(ticket, caller, request, keys))
         return self._serve_request(ticket, caller, request)
 
     def _serve_request(self, ticket: int, caller: Caller, request: Request) -> None:
@@ -181,36 +179,26 @@ class WireGroups:
 
     # clients of other gateways
 
-    def _unknown(self, request: Request) -> tuple[Key, ...]:
-        """Where it is remembered who is named here and is no member here."""
-        if not is_group(request.group):
-            return ()
+    def _give_way(self, request: Request) -> None:
+        """What is known here of a client that was at another gateway meanwhile is void."""
         group = self.groups.get(request.group)
-        named = (
-            request.members
-            if isinstance(request, LeaveRequest)
-            else ((request.member_id, request.instance),)
-        )
-        nodes: dict[str, None] = {}
-        for member_id, instance in named:
-            known = group is not None and (
-                instance in group.instances
-                or member_id in group.members
-                or member_id in group.pending
-            )
-            if known or not (member_id or instance):
-                continue
-            if not instance:
-                nodes[instance_of_client(member_id)] = None
-            elif is_topic(instance) and not is_instance_of_client(instance):
-                # what is no client's instance must not become a path
-                nodes[instance] = None
-        return tuple((request.group, node) for node in nodes)
+        if group is not None and isinstance(
+            request, SyncRequest | HeartbeatRequest | CommitRequest
+        ):
+            served = group.members.get(request.member_id)
+            if served is not None and served.wire.is_behind(request.generation):
+                served.wire.hand_over("another gateway has served its client since")
+                self._touched(served)
 
     def _restore(self, name: str, client: RememberedClient) -> None:
         if self.closing:
             return
         group = self.groups.setdefault(name, self._group(name))
+        other = group.of_instance(client.instance) if client.instance is not None else None
+        if other is not None and other.wire.member_id != client.member_id:
+            other.wire.hand_over("another client has its instance, at another gateway")
+            self._touched(other)
+            self.groups[name] = group
         served = self.newcomers.restore(group, client)
         if served is not None:
             served.remembered = True

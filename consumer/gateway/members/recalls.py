@@ -10,8 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from consumer.gateway.members.memory import Found, Key, Memory
-from consumer.gateway.wire.requests import Caller, Request
-from zkcoord.znodes.gateway_nodes import RememberedClient
+from consumer.gateway.members.wire_group import WireGroup
+from consumer.gateway.wire.requests import Caller, LeaveRequest, Request
+from zkcoord.znodes.gateway_nodes import (
+    RememberedClient,
+    instance_of_client,
+    is_instance_of_client,
+)
+from zkcoord.znodes.names import is_group, is_topic
 
 WAITING_MAX = 10_000
 KEYS_PER_TURN = 100
@@ -28,6 +34,36 @@ class WaitingRequest:
     request: Request
     keys: tuple[Key, ...]
     overtaken: bool = False
+
+
+def unknown(request: Request, group: WireGroup | None) -> tuple[Key, ...]:
+    """Where it is remembered who is named in a request and is no member of its group here."""
+    if not is_group(request.group):
+        return ()
+    named = (
+        request.members
+        if isinstance(request, LeaveRequest)
+        else ((request.member_id, request.instance),)
+    )
+    nodes: dict[str, None] = {}
+    for member_id, instance in named:
+        if not (member_id or instance) or (
+            group is not None and _is_known(group, member_id, instance)
+        ):
+            continue
+        if not instance:
+            nodes[instance_of_client(member_id)] = None
+        elif is_topic(instance) and not is_instance_of_client(instance):
+            # what is no client's instance must not become a path
+            nodes[instance] = None
+    return tuple((request.group, node) for node in nodes)
+
+
+def _is_known(group: WireGroup, member_id: str, instance: str | None) -> bool:
+    """Who names an instance that another client has here may have it at another gateway."""
+    if instance is not None and instance in group.instances:
+        return not member_id or member_id == group.instances[instance]
+    return member_id in group.members or member_id in group.pending
 
 
 class Recalls:

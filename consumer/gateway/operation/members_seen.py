@@ -49,9 +49,9 @@ def members_seen(groups: WireGroups) -> MembersSeen:
         for served in group.members.values():
             wire = served.wire
             members += 1
-            beats += wire.waits_for_heartbeat
+            beats += wire.parked_beat is not None
             syncs += wire.waits_for_sync
-            commits += wire.commits_under_way
+            commits += len(wire.commits_under_way)
             remembered += served.remembered
     recalls = groups.recalls.waiting if groups.recalls is not None else 0
     return MembersSeen(

@@ -41,6 +41,7 @@ from .requests import (
     SyncAnswer,
     SyncRequest,
     WireCode,
+    refused,
 )
 from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit
 from .revocations import Revocations
@@ -67,7 +68,7 @@ class WireMember:
         self.topics: tuple[str, ...] = ()
         self.protocol = ""  # the name of the assignor that the client was answered
         self._joined = False
-        self._session_ms = 10_000
+        self.session_timeout_ms = 10_000
         self._revocations = Revocations()
         # partitions that the client must let go of and take again: their position was changed
         self._again: set[TopicPartition] = set()
@@ -79,11 +80,12 @@ class WireMember:
         self._flux_ms = 0
         self._epoch = 0
         self._sync: Parked | None = None
-        self._beat: Parked | None = None
+        self.parked_beat: Parked | None = None
         self._interval = HeartbeatInterval(times)
         self._tokens = 0
-        self._committing: dict[int, Committing] = {}
-        self._remembering: dict[int, SyncAnswer] = {}
+        self.commits_under_way: dict[int, Committing] = {}
+        self._remembering: dict[int, JoinAnswer | SyncAnswer] = {}
+        self._renamed = False
         self._restoring: Restoring | None = None
         self._returned = Returned()
         self._out: list[WireAction] = []
@@ -91,7 +93,7 @@ class WireMember:
     def restore(self, now_ms: int, client: RememberedClient) -> None:
         """Go on with a client of another gateway, which has been told this and nothing since."""
         self.generation, self.protocol = client.generation, client.protocol
-        self._session_ms, self.topics = client.session_timeout_ms, client.topics
+        self.session_timeout_ms, self.topics = client.session_timeout_ms, client.topics
         self.client_id, self.host = client.client_id, client.host
         self.has, self.synced, self._joined = client.has, True, True
         self._presence.seen_ms = now_ms
@@ -119,24 +121,9 @@ class WireMember:
         return tuple(self._revocations.asked)
 
     @property
-    def session_timeout_ms(self) -> int:
-        """As the client asked for."""
-        return self._session_ms
-
-    @property
     def waits_for_sync(self) -> bool:
         """Whether a SyncGroup is parked."""
         return self._sync is not None
-
-    @property
-    def waits_for_heartbeat(self) -> bool:
-        """Whether a Heartbeat is parked."""
-        return self._beat is not None
-
-    @property
-    def commits_under_way(self) -> int:
-        """How many OffsetCommits are not answered yet."""
-        return len(self._committing)
 
     # requests
 
@@ -157,7 +144,7 @@ class WireMember:
         self._end_beat(WireCode.NONE)
         self._interval.interrupted()
         self._forming = forming and not self._joined
-        self.protocol, self._session_ms = wishes.protocol, request.session_timeout_ms
+        self.protocol, self.session_timeout_ms = wishes.protocol, request.session_timeout_ms
         topics = wishes.subscription.topics
         if not self._joined or topics != self.topics:
             self._joined, self.topics = True, topics
@@ -175,7 +162,10 @@ class WireMember:
         self._give_up_due()
         self.generation = min(self.generation + 1, GENERATION_MAX)
         answer = JoinAnswer(WireCode.NONE, self.member_id, self.generation, self.protocol)
-        self._reply(ticket, answer)
+        if not self._renamed:
+            return self._reply(ticket, answer)
+        self._renamed = False
+        return self._answer_written(ticket, answer)
 
     def sync(self, now_ms: int, ticket: int, connection: int, request: SyncRequest) -> None:
         """SyncGroup: parked until the assignment has settled."""
@@ -211,7 +201,9 @@ class WireMember:
             code = WireCode.REBALANCE_IN_PROGRESS
         if code is not WireCode.NONE or is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
-        self._beat = Parked(ticket, connection, now_ms + self._interval.hold_ms(self._session_ms))
+        self.parked_beat = Parked(
+            ticket, connection, now_ms + self._interval.hold_ms(self.session_timeout_ms)
+        )
 
     def commit(self, now_ms: int, ticket: int, connection: int, request: CommitRequest) -> None:
         """OffsetCommit of a member: only what it holds is stored."""
@@ -226,10 +218,14 @@ class WireMember:
         if not stored:
             return self._reply(ticket, CommitAnswer(WireCode.NONE, refused))
         self._tokens += 1
-        self._committing[self._tokens] = Committing(ticket, refused, stored)
+        self.commits_under_way[self._tokens] = Committing(ticket, refused, stored)
         offsets = {tp: offset for tp, (offset, _) in stored.items()}
         texts = {tp: text for tp, (_, text) in stored.items() if text}
         self._out.append(Tell(msg.Commit(self._tokens, offsets, self._epoch, texts)))
+
+    def is_behind(self, generation: int) -> bool:
+        """Whether who names this generation was at another gateway since: it was not given here."""
+        return self._restoring is None and generation > self.generation
 
     def _may_store(self, tp: TopicPartition, offset: int) -> WireCode:
         if tp in self.held and tp not in self._again | self._lost:
@@ -257,20 +253,21 @@ class WireMember:
 
     def not_remembered(self, now_ms: int, ticket: int, heard: bool) -> None:
         """It was not, as the registration is gone: none of it is so, unless the agent `heard`."""
-        if self._remembering.pop(ticket, None) is None:
+        answer = self._remembering.pop(ticket, None)
+        if answer is None:
             return
         self._presence.seen_ms = now_ms
         self.synced = False
         if not heard:
             self._lost |= frozenset(self.held)
             self._lose(frozenset(self.held))
-        self._reply(ticket, SyncAnswer(WireCode.REBALANCE_IN_PROGRESS))
+        self._reply(ticket, refused(answer, WireCode.REBALANCE_IN_PROGRESS))
 
     def succeeded(self, member_id: str) -> None:
         """Another client has this instance now, under this id; what the one before waits for is
         over.
         """
-        self.member_id = member_id
+        self.member_id, self._renamed = member_id, True
         self._end_waits(WireCode.FENCED_INSTANCE_ID)
         self._presence.connections.clear()
         self._interval.forget()
@@ -286,7 +283,7 @@ class WireMember:
 
     def another_request(self, now_ms: int, connection: int) -> None:
         """Something else was asked on a connection: what is parked there stands in its way."""
-        if self._beat is not None and self._beat.connection == connection:
+        if self.parked_beat is not None and self.parked_beat.connection == connection:
             self._end_beat(WireCode.NONE, now_ms)
         self._end_commits(connection)
 
@@ -294,7 +291,7 @@ class WireMember:
         """A connection is gone."""
         if connection not in self._presence.connections:
             return
-        if self._beat is not None and self._beat.connection == connection:
+        if self.parked_beat is not None and self.parked_beat.connection == connection:
             self._end_beat(WireCode.NONE)
         if self._sync is not None and self._sync.connection == connection:
             self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
@@ -357,7 +354,7 @@ class WireMember:
         self._lost |= partitions & self.has
 
     def _committed(self, message: msg.CommitDone) -> None:
-        commit = self._committing.pop(message.token, None)
+        commit = self.commits_under_way.pop(message.token, None)
         if commit is None:
             return
         codes, stored = commit.ended(message)
@@ -371,8 +368,8 @@ class WireMember:
         if self.over:
             return None
         times = [self._expires_ms()]
-        if self._beat is not None:
-            times.append(self._beat.until_ms)
+        if self.parked_beat is not None:
+            times.append(self.parked_beat.until_ms)
         if self._restoring is not None:
             times.append(self._restoring.until_ms)
         elif self._sync is not None:
@@ -386,7 +383,7 @@ class WireMember:
         if now_ms >= self._expires_ms():
             silent = bool(self._presence.connections)
             return self.leave("its session timeout is over" if silent else "it is gone")
-        if self._beat is not None and now_ms >= self._beat.until_ms:
+        if self.parked_beat is not None and now_ms >= self.parked_beat.until_ms:
             self._end_beat(WireCode.NONE, now_ms)
         self._look(now_ms)
 
@@ -414,6 +411,11 @@ class WireMember:
     def _reply(self, ticket: int, answer: Answer) -> None:
         self._out.append(Reply(ticket, answer))
 
+    def _answer_written(self, ticket: int, answer: JoinAnswer | SyncAnswer) -> None:
+        """Write down what the client is to be told, then tell it."""
+        self._remembering[ticket] = answer
+        self._out.append(Remember(ticket))
+
     def _heard(self, now_ms: int, connection: int) -> None:
         self._presence.heard(now_ms, connection)
 
@@ -421,11 +423,11 @@ class WireMember:
         """When it is gone. Whose request is parked, or whose assignment is being written down, is
         there; one with an instance is kept as long as it asked for.
         """
-        waits = [parked.until_ms for parked in (self._sync, self._beat) if parked is not None]
+        waits = [parked.until_ms for parked in (self._sync, self.parked_beat) if parked is not None]
         if self._remembering:
             waits.append(self._presence.seen_ms + self.times.restore_ms)
         grace_ms = self.times.disconnect_grace_ms if self.instance is None else None
-        return self._presence.expires_ms(waits, self._session_ms, grace_ms)
+        return self._presence.expires_ms(waits, self.session_timeout_ms, grace_ms)
 
     def _give_up_due(self) -> None:
         """Answer the revocations of which the client has let go."""
@@ -448,10 +450,8 @@ class WireMember:
             self._presence.seen_ms = now_ms
             self.has, self.synced = self.given, True
             partitions = tuple(sorted(self.has))
-            answer = SyncAnswer(WireCode.NONE, partitions, self.protocol)
-            self._remembering[ticket] = answer
-            self._out.append(Remember(ticket))
-        if self._beat is not None:
+            self._answer_written(ticket, SyncAnswer(WireCode.NONE, partitions, self.protocol))
+        if self.parked_beat is not None:
             code = self._code(self.generation)
             if code is not WireCode.NONE:
                 self._end_beat(code, now_ms)
@@ -476,8 +476,8 @@ class WireMember:
                 self._reply(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     def _end_beat(self, code: WireCode, now_ms: int | None = None) -> None:
-        if self._beat is not None:
-            ticket, self._beat = self._beat.ticket, None
+        if self.parked_beat is not None:
+            ticket, self.parked_beat = self.parked_beat.ticket, None
             self._presence.seen_ms = now_ms or self._presence.seen_ms
             self._reply(ticket, BeatAnswer(code))
 
@@ -490,11 +490,11 @@ class WireMember:
         self._end_sync(code)
         self._end_beat(code)
         waiting = self._restoring.commits if self._restoring is not None else []
-        tickets = [c.ticket for c in self._committing.values()] + [c.ticket for c in waiting]
+        tickets = [c.ticket for c in self.commits_under_way.values()] + [c.ticket for c in waiting]
         for ticket in tickets:
             self._reply(ticket, CommitAnswer(code))
-        for ticket in self._remembering:
-            self._reply(ticket, SyncAnswer(code))
-        self._committing.clear()
+        for ticket, answer in self._remembering.items():
+            self._reply(ticket, refused(answer, code))
+        self.commits_under_way.clear()
         self._remembering.clear()
         self._restoring = None

@@ -323,6 +323,58 @@ def test_a_heartbeat_that_comes_from_another_gateway_holds_up_nothing_that_came_
     assert world.answers == {1: BeatAnswer(WireCode.NONE)}
 
 
+def test_who_takes_an_instance_over_is_remembered_before_it_knows() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.join(instance="i").member_id
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    second = world.join(instance="i").member_id
+    assert first != second
+    assert memory.clients["g", "i"].member_id == second
+
+
+def test_who_has_an_instance_at_another_gateway_is_not_fenced_by_this_one() -> None:
+    """It has taken it over there; this one has not heard of that yet."""
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.member(instance="i")
+    memory.clients["g", "i"] = replace(CLIENT, instance="i")
+    reads = len(memory.reads)
+    world.ask(HeartbeatRequest("g", first, 1, "i"))
+    assert len(memory.reads) == reads, "who is known here is not looked for"
+    world.groups.another_request(1)
+    assert world.ask(HeartbeatRequest("g", "m", 4, "i")) is None, "it waits for what comes back"
+    assert [wire.member_id for wire, _ in world.groups.agents("g")] == ["m"]
+    assert world.agents[0].finished
+    assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
+        WireCode.FENCED_INSTANCE_ID
+    ), "the one before is"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        HeartbeatRequest("g", "m", 5),
+        SyncRequest("g", "m", 5),
+        CommitRequest("g", "m", 5, {TP: (1, "")}),
+    ],
+)
+def test_a_client_that_was_at_another_gateway_meanwhile_is_looked_for_again(
+    request_: HeartbeatRequest | SyncRequest | CommitRequest,
+) -> None:
+    """Its generation says so: what is known here is from before."""
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    world.ask(HeartbeatRequest("g", "m", 4))
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    memory.clients["g", CLIENT.node] = replace(CLIENT, generation=5)
+    world.ask(request_)
+    ((wire, _),) = world.groups.agents("g")
+    assert wire.generation == 5 and world.agents[0].finished and len(world.agents) == 2
+    refused = WireCode.ILLEGAL_GENERATION
+    assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(refused), "an earlier one"
+
+
 def test_who_has_lost_its_membership_tells_its_client_nothing_of_what_it_had() -> None:
     memory = Remembering()
     world = World(memory=memory)

@@ -242,6 +242,21 @@ def test_what_was_lost_comes_back_to_a_client_that_names_it_after_it_has_let_go(
     assert given(scene, sync) == [0, 1]
 
 
+def test_who_takes_an_instance_over_is_answered_when_it_is_written_down() -> None:
+    """Else a gateway that goes on with it takes the one before for the later one."""
+    scene = member_of(0, instance="i")
+    scene.remembers = False
+    for is_member, code in ((False, WireCode.REBALANCE_IN_PROGRESS), (True, OK)):
+        scene.wire.succeeded("m-2")
+        join = scene.join()
+        assert join not in scene.answers and scene.wire.member_id == "m-2"
+        scene.remember(is_member)
+        answer = scene.answers[join]
+        assert isinstance(answer, JoinAnswer)
+        assert (answer.code, answer.member_id) == (code, "m-2")
+    assert scene.join() in scene.answers, "once"
+
+
 def test_a_cooperative_client_gives_up_by_no_longer_naming_it() -> None:
     scene = member_of(0, 1, 2)
     beat = scene.beat()
