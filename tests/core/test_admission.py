@@ -10,6 +10,7 @@ import pytest
 
 from zkcoord.core.assignment import Assignment
 from zkcoord.core.model import (
+    Departed,
     GroupMetadata,
     Member,
     Pattern,
@@ -45,6 +46,7 @@ def asked(
     *members: Member,
     away: Mapping[str, Member] | None = None,
     used: GroupMetadata | None = None,
+    new_term: bool = False,
     **options: object,
 ) -> Prepared:
     """What comes of these members."""
@@ -57,6 +59,7 @@ def asked(
         {},
         CoordinatorOptions(**options),  # type: ignore[arg-type]
         used,
+        new_term,
     )
 
 
@@ -153,6 +156,20 @@ def test_while_somebody_is_away_what_the_group_uses_stays_if_all_support_it() ->
     gone = GroupMetadata(1, assignor="racks", protocol="cooperative")
     assert asked(away=away, used=gone).assignor == "sticky"
     assert asked(away=away, used=gone, external_assignors=("racks",)).assignor == "racks"
+
+
+def test_a_new_term_keeps_what_a_group_with_promises_uses_if_all_support_it() -> None:
+    promised = (Departed("one", (T[0],), 0, 5_000),)
+    used = GroupMetadata(1, assignor="sticky", protocol="eager", departed=promised)
+    both = {"protocols": ("cooperative", "eager")}
+    there = [member(name, n, "range", "sticky", **both) for n, name in enumerate("ab", 1)]
+    kept = asked(*there, used=used, new_term=True)
+    assert (kept.assignor, kept.protocol) == ("sticky", "eager")
+    assert asked(*there, used=used).assignor == "range", "later it is by votes"
+    assert asked(member("c", 3, "range"), used=used, new_term=True).assignor == "range"
+    # where nobody has an instance nothing but a change leaves votes that are not counted
+    without = GroupMetadata(1, assignor="sticky", protocol="eager")
+    assert asked(*there, used=without, new_term=True).assignor == "range"
 
 
 def test_who_comes_back_fits_what_its_group_has_come_to_use() -> None:

@@ -51,6 +51,14 @@ def test_without_a_grace_nobody_is_expected_back() -> None:
     assert when(found, "start-fetcher b") and not when(found, "record static")
 
 
+def test_who_says_that_nothing_is_to_wait_for_it_is_not_expected_back() -> None:
+    """Also where it goes before a target was made with what it said."""
+    g = group("member g a@1 t:1 instance=one grace=60000", "member g b@2 t:1")
+    g.say("member g a@1 t:1 instance=one grace=0", "gone g a")
+    found = g.pass_ms(1_000)
+    assert when(found, "start-fetcher b") and not when(found, "record static")
+
+
 def test_the_grace_is_that_of_the_last_registration_and_not_more_than_is_allowed() -> None:
     g = group("member g a@1 t:1 instance=one grace=60000", options="grace_max_ms=5000")
     for number, grace_ms, kept_ms in ((2, 1_000, 1_000), (3, 90_000, 5_000)):
@@ -125,6 +133,24 @@ def test_those_that_are_there_keep_what_was_promised_though_they_own_nothing() -
     g.pass_ms(1_000)
     assert g.say("state")[0].endswith("a=t[2-3] b=t[0-1]")
     assert not any(d.since_ms for d in g.reports("g")[-1].departed)
+
+
+def test_a_new_coordinator_does_not_count_votes_that_the_one_before_had_not_counted() -> None:
+    """While one was away the group kept what it used; nothing was assigned when it came back."""
+    promises = (
+        Departed("one", (T[2], T[3]), 0, 60_000, {}, {"t": 1}),
+        Departed("two", (T[0], T[1]), 0, 60_000, {}, {"t": 1}),
+    )
+    lines = [
+        f"member g {name}@{n} t:1 instance={instance} grace=60000 assignors=range,sticky"
+        for n, (name, instance) in enumerate((("a", "one"), ("b", "two")), 1)
+    ]
+    g = taken_over(*promises, members=(*lines, "own g a t-2,t-3", "own g b t-0,t-1"))
+    found = g.pass_ms(1_000)
+    assert not when(found, "stop-fetcher") and g.reports("g")[-1].assignor == "sticky"
+    g.say("member g c@3 t:1 assignors=range")
+    g.pass_ms(1_000)
+    assert g.reports("g")[-1].assignor == "range", "the next change is another matter"
 
 
 def test_who_is_there_does_not_run_out_in_a_quarantine_that_is_inherited() -> None:

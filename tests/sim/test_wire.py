@@ -10,8 +10,9 @@ from tests.sim.tree import Rec, Txn
 from tests.sim.wire_client import WireClient
 from tests.sim.wire_witness import At
 from tests.sim.world import World
-from zkcoord.core.model import TopicPartition
+from zkcoord.core.model import Departed, GroupMetadata, TopicPartition
 from zkcoord.zk.port import Create, SetData
+from zkcoord.znodes.metadata import encode_metadata
 
 TP = TopicPartition("t0", 0)
 KEY = ("g0", TP)
@@ -114,6 +115,41 @@ def test_w7_a_client_begins_where_it_must_not(processed: int, acked: int, begins
     scene.checker.acked(scene.one, TP, acked, 0)
     scene.checker.begins(scene.one, TP, begins, 0)
     assert scene.broken == ["W7"]
+
+
+@pytest.mark.parametrize(
+    ("goodbye", "fine", "own", "kept"),
+    [
+        (False, True, False, True),
+        (True, True, False, False),
+        (True, False, False, True),
+        (False, True, True, False),
+    ],
+)
+def test_w6_what_waits_for_one_that_is_away(
+    goodbye: bool, fine: bool, own: bool, kept: bool
+) -> None:
+    scene = Scene()
+    path, group = "/consumers/groups/g0/ids/7", scene.world.places.group("g0")
+    scene.checker.is_fine = lambda: fine
+    for grace_ms in ("9", "0") if goodbye else ("9",):
+        scene._does(7, path, b'{"instance":"i","grace_ms":"%s"}' % grace_ms.encode())
+    before = scene.world.zk.tree.nodes[path]
+    scene.checker.committed(Txn(2, 0, 7, "w1", "close", (), [(path, before, None)]))
+    report = GroupMetadata(1, departed=(Departed("i", (TP,), 5, 9),))
+    scene._does(0, group, encode_metadata(report))
+    assert scene.checker._is_kept("g0", TP, "i" if own else "leaver") is kept
+    assert not scene.checker._is_kept("g0", TopicPartition("t0", 1), "leaver")
+
+
+def test_w5_who_is_fenced_has_a_successor() -> None:
+    scene = Scene()
+    for client in (scene.one, scene.two):
+        client.habits.instance = "i"
+    scene.checker.fenced(scene.one)
+    assert scene.broken == []
+    scene.checker.fenced(scene.two)
+    assert scene.broken == ["W5"]
 
 
 def test_w7_records_are_skipped() -> None:

@@ -22,10 +22,10 @@ def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
         def write() -> None:
             assert self.memory is not None
             served.remembered_as = served.registered_as
-            self._write(self.memory, served, lambda: None)
+            self._write(self.memory, served, lambda _: None)
 
         def done() -> None:
-            served.wire.remembered(ticket)
+            served.wire.remembered(self.clock(), ticket)
             self._touched(served)
             self.post(write)
 
@@ -37,7 +37,7 @@ def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
 def _never_written(original: Callable[..., None]) -> Callable[..., None]:
     def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
         def done() -> None:
-            served.wire.remembered(ticket)
+            served.wire.remembered(self.clock(), ticket)
             self._touched(served)
 
         self.post(done)

@@ -56,14 +56,18 @@ class Wires:
             self._is_well,
             self._leading,
             lambda since: all(
-                max(g.disturbed_ms, g.host.link_bad_until()) < since for g in self.gateways
+                max(g.disturbed_ms, g.host.link_bad_until()) < since and not g.host.paused
+                for g in self.gateways
             ),
+            lambda: self.world.zk.weather_is_fine and bool(self._leading()),
         )
 
     def _is_well(self, gateway: GatewayProcess) -> bool:
+        """One that has been paused for long is not, though nothing has happened to it lately."""
         zk = self.world.zk
         bad = max(gateway.disturbed_ms, gateway.host.link_bad_until(), zk.frozen_until_ms)
-        return zk.weather_is_fine and self.kernel.now - bad > WELL_AFTER_MS
+        runs = gateway.host.alive and not gateway.host.paused
+        return runs and zk.weather_is_fine and self.kernel.now - bad > WELL_AFTER_MS
 
     def _leading(self) -> str:
         leader = self.world.leader()

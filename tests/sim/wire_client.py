@@ -328,7 +328,7 @@ class WireClient:
         self._again()
 
     def _fenced(self) -> None:
-        self.kernel.trace(self.host.name, "is fenced")
+        self.witness.fenced(self)
         self.kernel.happened["wire client fenced"] += 1
         self.positions.clear()
         self.stable, self.fenced = False, True

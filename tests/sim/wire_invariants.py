@@ -10,9 +10,9 @@ taken it for silent); nor while a member of another kind fetches
 it, nor does such a one fetch what a client has; W3 what a client is given is written down before,
 where ZooKeeper can be reached; W4 the generations with which a client is given assignments do not
 fall; W5 each request is answered once, in the order of its connection, and with what makes sense;
-W6 what a client leaves is somebody's soon; W7 nothing is skipped, and where a commit was answered
-well nobody begins below it. The rest of W3, W5 and W6 is judged at the end of a run
-(`tests.sim.wire`).
+W6 what a client leaves is somebody's soon, or is kept for one that may come back; W7 nothing is
+skipped, and where a commit was answered well nobody begins below it. The rest of W3, W5 and W6 is
+judged at the end of a run (`tests.sim.wire`).
 
 Which client a session's member is for is told by the instance in its registration.
 """
@@ -29,8 +29,9 @@ from tests.sim.places import Key
 from tests.sim.tree import Txn
 from tests.sim.wire_client import WireClient
 from tests.sim.wire_gateway import GatewayProcess
-from zkcoord.core.model import TopicPartition
+from zkcoord.core.model import GroupMetadata, TopicPartition
 from zkcoord.znodes.gateway_nodes import instance_of_client
+from zkcoord.znodes.metadata import decode_metadata
 
 SLACK_MS = 20
 AWAKE_MS = 1_000
@@ -55,7 +56,7 @@ class WireChecker:
     """See the module. `clients` gives all that ever ran, `apps` the applications of others;
     `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while, `leading`
     which coordinator leads, and has not been disturbed ("": none), `calm_since` whether nothing
-    has happened to any gateway since then.
+    has happened to any gateway since then, `is_fine` whether a coordinator can read what happens.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class WireChecker:
         is_well: Callable[[GatewayProcess], bool],
         leading: Callable[[], str],
         calm_since: Callable[[int], bool],
+        is_fine: Callable[[], bool],
     ) -> None:
         self.checker = checker
         self.kernel = checker.kernel
@@ -76,9 +78,13 @@ class WireChecker:
         self.is_well = is_well
         self.leading = leading
         self.calm_since = calm_since
+        self.is_fine = is_fine
         self._meddled_ms = -1  # when an operator touched a registration last
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
+        # Instances by group: whose last registration wanted nothing to wait, whose place waits.
+        self._said_goodbye: set[tuple[str, str]] = set()
+        self._may_return: set[tuple[str, str]] = set()
         self._acked: dict[Key, int] = {}
         self._owned_ms: dict[Key, int] = {}  # when a partition was taken last
 
@@ -138,8 +144,11 @@ class WireChecker:
             if place.kind == "ids" and not txn.session:
                 self._meddled_ms = self.kernel.now
             if place.kind == "ids" and after is not None and txn.host[:1] == GATEWAY:
-                instance = _instance(after.data)
+                instance = _said(after.data, "instance")
                 self._instances[after.owner] = (place.group, instance)
+                self._registered((place.group, instance), _said(after.data, "grace_ms"))
+            elif place.kind == "ids" and before is not None and after is None:
+                self._ended(self._instances.get(before.owner))
             elif place.kind == "owner":
                 key = (place.group, place.partition)
                 if after is None and before is not None:
@@ -150,6 +159,33 @@ class WireChecker:
                 old = before.data if before is not None else b"0"
                 if after is None or after.data != old or not txn.session:
                     self._stored(txn, (place.group, place.partition), after.data if after else b"")
+
+    def _registered(self, who: tuple[str, str], grace_ms: str) -> None:
+        self._may_return.discard(who)
+        (self._said_goodbye.add if grace_ms == "0" else self._said_goodbye.discard)(who)
+
+    def _ended(self, who: tuple[str, str] | None) -> None:
+        """Its place waits. So it does where it said that nothing is to wait while no coordinator
+        could read that before it was gone: then one takes it for somebody who comes back.
+        """
+        if who is not None and (who not in self._said_goodbye or not self.is_fine()):
+            self._may_return.add(who)
+
+    def _is_kept(self, group: str, tp: TopicPartition, leaver: str) -> bool:
+        """Whether a partition is promised to an instance that is away and may return, and has not
+        just left it: a static member counts as one while its grace lasts.
+        """
+        node = self.checker.tree.nodes.get(self.checker.places.group(group))
+        report = decode_metadata(group, node.data) if node is not None else None
+        if not isinstance(report, GroupMetadata):
+            return False
+        return any(
+            d.since_ms
+            and tp in d.partitions
+            and d.instance != leaver
+            and (group, d.instance) in self._may_return
+            for d in report.departed
+        )
 
     def _owned(self, key: Key, session: int) -> None:
         self._owned_ms[key] = self.kernel.now
@@ -251,7 +287,10 @@ class WireChecker:
         group, connection = client.habits.group, client.connection
         if not had or connection is None or not self.is_well(connection.gateway):
             return
+        if connection.dead_since_ms is not None:
+            return  # nobody hears it: its session timeout has to pass
         led, name, left_ms = self.leading(), client.host.name, self.kernel.now
+        leaver = self.instance(client)
 
         def judge() -> None:
             others = {
@@ -265,7 +304,11 @@ class WireChecker:
                 return
             self.kernel.happened["leave judged"] += 1
             for tp in had:
-                if tp.topic in others and self._owned_ms.get((group, tp), 0) < left_ms:
+                if tp.topic not in others or self._owned_ms.get((group, tp), 0) >= left_ms:
+                    continue
+                if self._is_kept(group, tp, leaver):
+                    self.kernel.happened["left to an instance that is away"] += 1
+                else:
                     self.checker.violate("W6", f"{tp} waits {LEAVE_MS} ms after {name} left")
 
         self.kernel.after(LEAVE_MS, judge)
@@ -273,6 +316,16 @@ class WireChecker:
     def unexpected(self, client: WireClient, what: str) -> None:
         """W5."""
         self.checker.violate("W5", f"{client.host.name}: {what}")
+
+    def fenced(self, client: WireClient) -> None:
+        """W5: who is told so ends for good."""
+        self.kernel.trace(client.host.name, "is fenced")
+        group, instance = client.habits.group, client.habits.instance
+        later = self.clients()[self.clients().index(client) + 1 :]
+        if not any((c.habits.group, c.habits.instance) == (group, instance) for c in later):
+            self.checker.violate(
+                "W5", f"{client.host.name} is fenced, and nobody has {instance} after it"
+            )
 
     def resets(self, client: WireClient, partition: TopicPartition) -> int:
         """How often an operator has reset it so far."""
@@ -326,9 +379,10 @@ class WireChecker:
         part.processed = max(part.processed, next_offset)
 
 
-def _instance(data: bytes) -> str:
+def _said(data: bytes, what: str) -> str:
+    """What a registration says."""
     try:
         found = json.loads(data)
-        return str(found.get("instance", "")) if isinstance(found, dict) else ""
+        return str(found.get(what, "")) if isinstance(found, dict) else ""
     except ValueError:
         return ""

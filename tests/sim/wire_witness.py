@@ -40,6 +40,9 @@ class WireWitness(Protocol):
     def unexpected(self, client: WireClient, what: str) -> None:
         """It was answered what makes no sense."""
 
+    def fenced(self, client: WireClient) -> None:
+        """It was told that another client has its instance."""
+
     def acked(
         self, client: WireClient, partition: TopicPartition, offset: int, resets: int
     ) -> None:

@@ -136,15 +136,18 @@ def prepare(
     moved: Mapping[TopicPartition, int],
     options: CoordinatorOptions,
     used: GroupMetadata | None = None,
+    new_term: bool = False,
 ) -> Prepared:
     """Admit and vote. `away` are static members that left and are expected back: they get
     partitions, and have no vote; while there are any, what the group has `used` stays, if all
-    support it. `held` is who has what now, `moved` how often that changed lately. Pure and
+    support it. So it does in the first target of a `new_term` where there are promises: nothing was
+    assigned when those came back to whom they are, and a new coordinator is no reason to count what
+    they prefer. `held` is who has what now, `moved` how often that changed lately. Pure and
     deterministic.
     """
     accepted, rejected = _admit(members, options)
     kept = ("", "")
-    if used is not None and away:
+    if used is not None and (away or (new_term and used.departed)):
         known = used.assignor in ASSIGNORS or used.assignor in options.external_assignors
         kept = (used.assignor if known else "", used.protocol)
     ballots = [_supported(m, options) for m in accepted.values()]

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
-from consumer.gateway.members.memory import Key, Memory
+from consumer.gateway.members.memory import Done, Memory
 from consumer.gateway.members.newcomers import Newcomers
-from consumer.gateway.members.recalls import Recalls, WaitingRequest
+from consumer.gateway.members.recalls import Recalls, WaitingRequest, unknown
 from consumer.gateway.members.wire_group import (
     Agent,
     AgentWishes,
@@ -56,12 +56,8 @@ from consumer.gateway.wire.requests import (
     WireCode,
     refusal,
 )
-from zkcoord.znodes.gateway_nodes import (
-    RememberedClient,
-    instance_of_client,
-    is_instance_of_client,
-)
-from zkcoord.znodes.names import is_group, is_topic, shown
+from zkcoord.znodes.gateway_nodes import RememberedClient
+from zkcoord.znodes.names import is_group, shown
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +112,11 @@ class WireGroups:
         self.another_request(caller.connection)
         if self.closing:
             return self.answer(ticket, refusal(request, WireCode.NOT_COORDINATOR))
-        unknown = self._unknown(request) if self.recalls is not None else ()
-        if self.recalls is not None and unknown:
-            return self.recalls.wait(WaitingRequest(ticket, caller, request, unknown))
+        if self.recalls is not None:
+            self._give_way(request)
+            keys = unknown(request, self.groups.get(request.group))
+            if keys:
+                return self.recalls.wait(WaitingRequest(ticket, caller, request, keys))
         return self._serve_request(ticket, caller, request)
 
     def _serve_request(self, ticket: int, caller: Caller, request: Request) -> None:
@@ -136,8 +134,13 @@ class WireGroups:
 
     def another_request(self, connection: int) -> None:
         """A request has come on this connection: what waits there stands in its way."""
+        if self.recalls is not None:
+            self.recalls.another_request(connection)
+        self._make_way(connection)
+
+    def _make_way(self, connection: int) -> None:
         for served in self._on(connection):
-            served.wire.another_request(connection)
+            served.wire.another_request(self.clock(), connection)
             self._touched(served)
 
     def disconnected(self, connection: int) -> None:
@@ -178,36 +181,26 @@ class WireGroups:
 
     # clients of other gateways
 
-    def _unknown(self, request: Request) -> tuple[Key, ...]:
-        """Where it is remembered who is named here and is no member here."""
-        if not is_group(request.group):
-            return ()
+    def _give_way(self, request: Request) -> None:
+        """What is known here of a client that was at another gateway meanwhile is void."""
         group = self.groups.get(request.group)
-        named = (
-            request.members
-            if isinstance(request, LeaveRequest)
-            else ((request.member_id, request.instance),)
-        )
-        nodes: dict[str, None] = {}
-        for member_id, instance in named:
-            known = group is not None and (
-                instance in group.instances
-                or member_id in group.members
-                or member_id in group.pending
-            )
-            if known or not (member_id or instance):
-                continue
-            if not instance:
-                nodes[instance_of_client(member_id)] = None
-            elif is_topic(instance) and not is_instance_of_client(instance):
-                # what is no client's instance must not become a path
-                nodes[instance] = None
-        return tuple((request.group, node) for node in nodes)
+        if group is not None and isinstance(
+            request, SyncRequest | HeartbeatRequest | CommitRequest
+        ):
+            served = group.members.get(request.member_id)
+            if served is not None and served.wire.is_behind(request.generation):
+                served.wire.hand_over("another gateway has served its client since")
+                self._touched(served)
 
     def _restore(self, name: str, client: RememberedClient) -> None:
         if self.closing:
             return
         group = self.groups.setdefault(name, self._group(name))
+        other = group.of_instance(client.instance) if client.instance is not None else None
+        if other is not None and other.wire.member_id != client.member_id:
+            other.wire.hand_over("another client has its instance, at another gateway")
+            self._touched(other)
+            self.groups[name] = group
         served = self.newcomers.restore(group, client)
         if served is not None:
             served.remembered = True
@@ -219,7 +212,10 @@ class WireGroups:
         if self.closing:
             code = WireCode.NOT_COORDINATOR
             return self.answer(waiting.ticket, refusal(waiting.request, code))
-        return self._serve_request(waiting.ticket, waiting.caller, waiting.request)
+        self._serve_request(waiting.ticket, waiting.caller, waiting.request)
+        if waiting.overtaken:
+            self._make_way(waiting.caller.connection)
+        return None
 
     def _cannot_recall(self, waiting: WaitingRequest) -> None:
         self.answer(waiting.ticket, refusal(waiting.request, WireCode.COORDINATOR_NOT_AVAILABLE))
@@ -347,7 +343,7 @@ class WireGroups:
         served.registered_as = served.agent.name
         if self.memory is not None and served.wire.synced and not served.is_remembered:
             served.remembered_as = served.agent.name
-            self._write(self.memory, served, lambda: None)
+            self._write(self.memory, served, lambda _: None)
 
     def _touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""
@@ -374,7 +370,7 @@ class WireGroups:
         if group is None or not group.moves.note(self.clock(), served):
             return
         for one in tuple(group.members.values()):
-            if one.wire.waits_for_sync:
+            if one.wire.parked_sync is not None:
                 one.wire.others_move(self.clock(), group.moves.until_ms(one))
                 self._touched(one)
 
@@ -389,17 +385,22 @@ class WireGroups:
         self.begin(served.group, ask, lambda answer: self._tell(served, answer))
 
     def _remember(self, served: ServedMember, ticket: int) -> None:
-        def done() -> None:
-            served.wire.remembered(ticket)
+        member = served.agent.name
+
+        def done(is_member: bool) -> None:
+            if is_member:
+                served.wire.remembered(self.clock(), ticket)
+            else:
+                served.wire.not_remembered(self.clock(), ticket, served.agent.name != member)
             self._touched(served)
 
         if self.memory is None:
-            self.post(done)
+            self.post(lambda: done(True))
         else:
             served.remembered_as = served.registered_as
             self._write(self.memory, served, done)
 
-    def _write(self, memory: Memory, served: ServedMember, done: Callable[[], None]) -> None:
+    def _write(self, memory: Memory, served: ServedMember, done: Done) -> None:
         known, served.remembered = served.remembered, True
         memory.write(served.group, served.to_remember(), served.agent.name, known, done)
 

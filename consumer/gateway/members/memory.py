@@ -48,7 +48,8 @@ TRIES = 4
 TOLD_MAX = 1_000
 """Of so many groups it is said that their clients cannot be remembered."""
 
-Done = Callable[[], None]
+Done = Callable[[bool], None]
+"""Says whether who writes is still the member that it was, as far as is known."""
 Key = tuple[str, str]
 """A group, and the name of a client's node there (`RememberedClient.node`)."""
 Found = Sequence[RememberedClient | None]
@@ -65,8 +66,9 @@ class Memory(Protocol):
     def write(
         self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
-        """Remember a client; `done` is called when it is so, or cannot be. `known`: something was
-        remembered of it before, as far as is known.
+        """Remember a client; `done` is called when it is so, or cannot be; with False where it is
+        not, since the member's registration is gone. `known`: something was remembered of it
+        before, as far as is known.
         """
 
     def forget(self, group: str, node: str, member: str) -> None:
@@ -116,11 +118,11 @@ class ClientMemory:
         """See `Memory`."""
         port, data = self._session.port, encode_client(client)
         if not member or len(data) > DOCUMENT_BYTES_MAX:
-            return done()
+            return done(True)
         path = self._layout.client(group, client.node)
         self._due[path] = (group, client, member, known)
         if port is None:
-            return done()
+            return done(True)
         check = Check(self._layout.registration(group, member), 0)
         return self._put(port, check, path, data, known, TRIES, done)
 
@@ -133,7 +135,7 @@ class ClientMemory:
     def connected(self, port: Port, new: bool) -> None:
         """Write what could not be written, or of which it is not known whether it was."""
         for due in tuple(self._due.values()):
-            self.write(*due, lambda: None)
+            self.write(*due, lambda _: None)
 
     def fired(self, event: Fired) -> None:
         """Nothing is watched."""
@@ -158,19 +160,20 @@ class ClientMemory:
 
         def answered(result: MultiResult) -> None:
             if isinstance(result, Unanswered):
-                return done()
+                return done(True)
             # the check of the membership stands first: who has lost it writes nothing
-            error = result.error if isinstance(result, Rejected) and result.index else None
+            is_member = not isinstance(result, Rejected) or result.index > 0
+            error = result.error if isinstance(result, Rejected) and is_member else None
             if error in MADE_BY_OTHERS and tries > 1:
                 if made or error is ZkError.NODE_EXISTS:
                     return again(not made)
                 return port.multi([check, Create(above, b"", acl=self._acl)], parent_made)
             self._written(path, data)
-            return done() if error is None else self._refused(above, error, done)
+            return done(is_member) if error is None else self._refused(above, error, done)
 
         port.multi([check, put], answered)
 
-    def _refused(self, above: str, error: ZkError, done: Callable[[], None]) -> None:
+    def _refused(self, above: str, error: ZkError, done: Done) -> None:
         """It is done without: the client begins anew if this gateway is lost."""
         if above not in self._told and len(self._told) < TOLD_MAX:
             self._told.add(above)
@@ -180,7 +183,7 @@ class ClientMemory:
                 shown(above),
                 error.value,
             )
-        return done()
+        return done(True)
 
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""

@@ -10,21 +10,60 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from consumer.gateway.members.memory import Found, Key, Memory
-from consumer.gateway.wire.requests import Caller, Request
-from zkcoord.znodes.gateway_nodes import RememberedClient
+from consumer.gateway.members.wire_group import WireGroup
+from consumer.gateway.wire.requests import Caller, LeaveRequest, Request
+from zkcoord.znodes.gateway_nodes import (
+    RememberedClient,
+    instance_of_client,
+    is_instance_of_client,
+)
+from zkcoord.znodes.names import is_group, is_topic
 
 WAITING_MAX = 10_000
 KEYS_PER_TURN = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class WaitingRequest:
-    """A request that waits, and what must be known for it."""
+    """A request that waits, and what must be known for it. `overtaken`: another one has come on its
+    connection meanwhile, and is not to wait for this one's answer for longer than that.
+    """
 
     ticket: int
     caller: Caller
     request: Request
     keys: tuple[Key, ...]
+    overtaken: bool = False
+
+
+def unknown(request: Request, group: WireGroup | None) -> tuple[Key, ...]:
+    """Where it is remembered who is named in a request and is no member of its group here."""
+    if not is_group(request.group):
+        return ()
+    named = (
+        request.members
+        if isinstance(request, LeaveRequest)
+        else ((request.member_id, request.instance),)
+    )
+    nodes: dict[str, None] = {}
+    for member_id, instance in named:
+        if not (member_id or instance) or (
+            group is not None and _is_known(group, member_id, instance)
+        ):
+            continue
+        if not instance:
+            nodes[instance_of_client(member_id)] = None
+        elif is_topic(instance) and not is_instance_of_client(instance):
+            # what is no client's instance must not become a path
+            nodes[instance] = None
+    return tuple((request.group, node) for node in nodes)
+
+
+def _is_known(group: WireGroup, member_id: str, instance: str | None) -> bool:
+    """Who names an instance that another client has here may have it at another gateway."""
+    if instance is not None and instance in group.instances:
+        return not member_id or member_id == group.instances[instance]
+    return member_id in group.members or member_id in group.pending
 
 
 class Recalls:
@@ -46,6 +85,7 @@ class Recalls:
         self._waiting: list[WaitingRequest] = []
         self._turn: list[WaitingRequest] = []
         self._reading = False
+        self._newest: dict[int, WaitingRequest] = {}  # of each connection
 
     @property
     def waiting(self) -> int:
@@ -57,10 +97,18 @@ class Recalls:
         if len(self._waiting) >= WAITING_MAX or len(waiting.keys) > KEYS_PER_TURN:
             return self._cannot(waiting)
         self._waiting.append(waiting)
+        self._newest[waiting.caller.connection] = waiting
         return self._begin()
+
+    def another_request(self, connection: int) -> None:
+        """Something else was asked on a connection."""
+        newest = self._newest.pop(connection, None)
+        if newest is not None:
+            newest.overtaken = True
 
     def disconnected(self, connection: int) -> None:
         """A connection is gone: what was asked there is not to make its client a member of it."""
+        self._newest.pop(connection, None)
         both = (*self._turn, *self._waiting)
         self._turn = [w for w in self._turn if w.caller.connection != connection]
         self._waiting = [w for w in self._waiting if w.caller.connection != connection]
@@ -85,6 +133,9 @@ class Recalls:
 
     def _read(self, keys: Sequence[Key], found: Found | None) -> None:
         turn, self._turn, self._reading = self._turn, [], False
+        for waiting in turn:
+            if self._newest.get(waiting.caller.connection) is waiting:
+                del self._newest[waiting.caller.connection]
         if found is None:
             for waiting in turn:
                 self._cannot(waiting)

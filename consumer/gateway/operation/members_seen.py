@@ -49,9 +49,9 @@ def members_seen(groups: WireGroups) -> MembersSeen:
         for served in group.members.values():
             wire = served.wire
             members += 1
-            beats += wire.waits_for_heartbeat
-            syncs += wire.waits_for_sync
-            commits += wire.commits_under_way
+            beats += wire.parked_beat is not None
+            syncs += wire.parked_sync is not None
+            commits += len(wire.commits_under_way)
             remembered += served.remembered
     recalls = groups.recalls.waiting if groups.recalls is not None else 0
     return MembersSeen(

@@ -11,6 +11,8 @@ from zkcoord.core.model import TopicPartition
 from .requests import WireCode
 
 METADATA_CHARS_MAX = 4_096
+ALL_BUT_THOSE_NAMED = (msg.CommitOutcome.OK, msg.CommitOutcome.OVERRULED)
+"""Outcomes of which all partitions are stored that are not named."""
 
 
 @dataclass(slots=True)
@@ -20,6 +22,22 @@ class Committing:
     ticket: int
     refused: dict[TopicPartition, WireCode] = field(default_factory=dict)
     offsets: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
+
+    def ended(
+        self, done: msg.CommitDone
+    ) -> tuple[dict[TopicPartition, WireCode], dict[TopicPartition, tuple[int, str]]]:
+        """What its client is answered of partitions, and what is stored now. What an agent that
+        has not stored all does not name may not be stored either, but beside an operator's reset.
+        """
+        codes: dict[TopicPartition, WireCode] = {}
+        if done.outcome is not msg.CommitOutcome.OK:
+            named = done.partitions or tuple(self.offsets)
+            codes = {tp: COMMIT_CODES[done.outcome] for tp in self.offsets if tp in named}
+        if done.outcome not in ALL_BUT_THOSE_NAMED:
+            later = COMMIT_CODES[msg.CommitOutcome.UNAVAILABLE]
+            codes = dict.fromkeys(self.offsets, later) | codes
+        stored = {tp: value for tp, value in self.offsets.items() if tp not in codes}
+        return {**self.refused, **codes}, stored
 
 
 COMMIT_CODES: Mapping[msg.CommitOutcome, WireCode] = {

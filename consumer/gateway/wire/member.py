@@ -27,9 +27,9 @@ from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
 from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes
-from .committing import COMMIT_CODES, Committing, judged
+from .committing import Committing, judged
 from .judging import WAITING, JoinWishes
-from .parking import HeartbeatInterval, Parked
+from .parking import HeartbeatInterval, Parked, Presence
 from .requests import (
     Answer,
     BeatAnswer,
@@ -41,6 +41,7 @@ from .requests import (
     SyncAnswer,
     SyncRequest,
     WireCode,
+    refused,
 )
 from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit
 from .revocations import Revocations
@@ -68,7 +69,7 @@ class WireMember:
         self.protocol = ""  # the name of the assignor that the client was answered
         self.more_since_ms: int | None = None  # since when others have yet to give up more for it
         self._joined = False
-        self._session_ms = 10_000
+        self.session_timeout_ms = 10_000
         self._revocations = Revocations()
         # partitions that the client must let go of and take again: their position was changed
         self._again: set[TopicPartition] = set()
@@ -76,17 +77,16 @@ class WireMember:
         self._lost: set[TopicPartition] = set()
         self._forming = False
         self._changed_ms = 0
-        self._seen_ms = 0
-        self._gone_ms: int | None = None
+        self._presence = Presence()
         self._flux_ms = 0
         self._epoch = 0
-        self._connections: set[int] = set()
-        self._sync: Parked | None = None
-        self._beat: Parked | None = None
+        self.parked_sync: Parked | None = None
+        self.parked_beat: Parked | None = None
         self._interval = HeartbeatInterval(times)
         self._tokens = 0
-        self._committing: dict[int, Committing] = {}
-        self._remembering: dict[int, SyncAnswer] = {}
+        self.commits_under_way: dict[int, Committing] = {}
+        self._remembering: dict[int, JoinAnswer | SyncAnswer] = {}
+        self._renamed = False
         self._restoring: Restoring | None = None
         self._returned = Returned()
         self._out: list[WireAction] = []
@@ -94,10 +94,10 @@ class WireMember:
     def restore(self, now_ms: int, client: RememberedClient) -> None:
         """Go on with a client of another gateway, which has been told this and nothing since."""
         self.generation, self.protocol = client.generation, client.protocol
-        self._session_ms, self.topics = client.session_timeout_ms, client.topics
+        self.session_timeout_ms, self.topics = client.session_timeout_ms, client.topics
         self.client_id, self.host = client.client_id, client.host
         self.has, self.synced, self._joined = client.has, True, True
-        self._seen_ms = now_ms
+        self._presence.seen_ms = now_ms
         self._restoring = Restoring(self.times, now_ms, client.has, client.generation)
         self._out.append(Tell(msg.Subscribe(Subscription(dict.fromkeys(client.topics, 1)))))
 
@@ -121,26 +121,6 @@ class WireMember:
         """Tokens of the agent's revocations that wait for an answer."""
         return tuple(self._revocations.asked)
 
-    @property
-    def session_timeout_ms(self) -> int:
-        """As the client asked for."""
-        return self._session_ms
-
-    @property
-    def waits_for_sync(self) -> bool:
-        """Whether a SyncGroup is parked."""
-        return self._sync is not None
-
-    @property
-    def waits_for_heartbeat(self) -> bool:
-        """Whether a Heartbeat is parked."""
-        return self._beat is not None
-
-    @property
-    def commits_under_way(self) -> int:
-        """How many OffsetCommits are not answered yet."""
-        return len(self._committing)
-
     # requests
 
     def join(
@@ -160,7 +140,7 @@ class WireMember:
         self._end_beat(WireCode.NONE)
         self._interval.interrupted()
         self._forming = forming and not self._joined
-        self.protocol, self._session_ms = wishes.protocol, request.session_timeout_ms
+        self.protocol, self.session_timeout_ms = wishes.protocol, request.session_timeout_ms
         topics = wishes.subscription.topics
         if not self._joined or topics != self.topics:
             self._joined, self.topics = True, topics
@@ -169,16 +149,19 @@ class WireMember:
             self._out.append(Tell(msg.Subscribe(subscription)))
         owned = wishes.subscription.owned if wishes.cooperative else frozenset()
         expected = self.has if self._restoring is not None else frozenset()
-        self.has = owned & (frozenset(self.held) | expected)
+        self.has = owned & (frozenset(self.held) | expected | self._lost)
         self._returned.keep(self.has)
-        # what was lost and has come back is not what the client still believes to own
+        # what was lost is not, once it has come back, what the client still believes to own
         self._again = (self._again | self._lost) & self.has
         self._lost.clear()
         self.synced = False
         self._give_up_due()
         self.generation = min(self.generation + 1, GENERATION_MAX)
         answer = JoinAnswer(WireCode.NONE, self.member_id, self.generation, self.protocol)
-        self._reply(ticket, answer)
+        if not self._renamed:
+            return self._reply(ticket, answer)
+        self._renamed = False
+        return self._answer_written(ticket, answer)
 
     def sync(self, now_ms: int, ticket: int, connection: int, request: SyncRequest) -> None:
         """SyncGroup: parked until the assignment has settled."""
@@ -190,7 +173,7 @@ class WireMember:
             return self._reply(ticket, SyncAnswer(WireCode.INCONSISTENT_GROUP_PROTOCOL))
         self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         until = now_ms + self.times.sync_park_ms
-        self._sync = Parked(ticket, connection, until)
+        self.parked_sync = Parked(ticket, connection, until)
         self._look(now_ms)
 
     def heartbeat(
@@ -214,7 +197,9 @@ class WireMember:
             code = WireCode.REBALANCE_IN_PROGRESS
         if code is not WireCode.NONE or is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
-        self._beat = Parked(ticket, connection, now_ms + self._interval.hold_ms(self._session_ms))
+        self.parked_beat = Parked(
+            ticket, connection, now_ms + self._interval.hold_ms(self.session_timeout_ms)
+        )
 
     def commit(self, now_ms: int, ticket: int, connection: int, request: CommitRequest) -> None:
         """OffsetCommit of a member: only what it holds is stored."""
@@ -229,10 +214,14 @@ class WireMember:
         if not stored:
             return self._reply(ticket, CommitAnswer(WireCode.NONE, refused))
         self._tokens += 1
-        self._committing[self._tokens] = Committing(ticket, refused, stored)
+        self.commits_under_way[self._tokens] = Committing(ticket, refused, stored)
         offsets = {tp: offset for tp, (offset, _) in stored.items()}
         texts = {tp: text for tp, (_, text) in stored.items() if text}
         self._out.append(Tell(msg.Commit(self._tokens, offsets, self._epoch, texts)))
+
+    def is_behind(self, generation: int) -> bool:
+        """Whether who names this generation was at another gateway since: it was not given here."""
+        return self._restoring is None and generation > self.generation
 
     def _may_store(self, tp: TopicPartition, offset: int) -> WireCode:
         if tp in self.held and tp not in self._again | self._lost:
@@ -251,19 +240,32 @@ class WireMember:
         if not self.over:
             self._end(WireCode.NOT_COORDINATOR, reason, WayOut.WAITS)
 
-    def remembered(self, ticket: int) -> None:
+    def remembered(self, now_ms: int, ticket: int) -> None:
         """What the client is to be told was written down, or cannot be."""
         answer = self._remembering.pop(ticket, None)
         if answer is not None:
+            self._presence.seen_ms = now_ms
             self._reply(ticket, answer)
+
+    def not_remembered(self, now_ms: int, ticket: int, heard: bool) -> None:
+        """It was not, as the registration is gone: none of it is so, unless the agent `heard`."""
+        answer = self._remembering.pop(ticket, None)
+        if answer is None:
+            return
+        self._presence.seen_ms = now_ms
+        self.synced = False
+        if not heard:
+            self._lost |= frozenset(self.held)
+            self._lose(frozenset(self.held))
+        self._reply(ticket, refused(answer, WireCode.REBALANCE_IN_PROGRESS))
 
     def succeeded(self, member_id: str) -> None:
         """Another client has this instance now, under this id; what the one before waits for is
         over.
         """
-        self.member_id = member_id
+        self.member_id, self._renamed = member_id, True
         self._end_waits(WireCode.FENCED_INSTANCE_ID)
-        self._connections.clear()
+        self._presence.connections.clear()
         self._interval.forget()
 
     def others_move(self, now_ms: int, until_ms: int) -> None:
@@ -273,24 +275,22 @@ class WireMember:
 
     # connections
 
-    def another_request(self, connection: int) -> None:
+    def another_request(self, now_ms: int, connection: int) -> None:
         """Something else was asked on a connection: what is parked there stands in its way."""
-        if self._beat is not None and self._beat.connection == connection:
-            self._end_beat(WireCode.NONE)
+        if self.parked_beat is not None and self.parked_beat.connection == connection:
+            self._end_beat(WireCode.NONE, now_ms)
         self._end_commits(connection)
 
     def disconnected(self, now_ms: int, connection: int) -> None:
         """A connection is gone."""
-        if connection not in self._connections:
+        if connection not in self._presence.connections:
             return
-        self._connections.discard(connection)
-        if self._beat is not None and self._beat.connection == connection:
+        if self.parked_beat is not None and self.parked_beat.connection == connection:
             self._end_beat(WireCode.NONE)
-        if self._sync is not None and self._sync.connection == connection:
+        if self.parked_sync is not None and self.parked_sync.connection == connection:
             self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         self._end_commits(connection)
-        if not self._connections:
-            self._gone_ms = now_ms
+        self._presence.disconnected(now_ms, connection)
 
     # the agent
 
@@ -350,17 +350,11 @@ class WireMember:
         self._lost |= partitions & self.has
 
     def _committed(self, message: msg.CommitDone) -> None:
-        commit = self._committing.pop(message.token, None)
+        commit = self.commits_under_way.pop(message.token, None)
         if commit is None:
             return
-        codes = dict(commit.refused)
-        bad = COMMIT_CODES[message.outcome]
-        named = set(message.partitions) or set(commit.offsets)
-        for tp, value in commit.offsets.items():
-            if message.outcome is not msg.CommitOutcome.OK and tp in named:
-                codes[tp] = bad
-            elif tp in self.held:
-                self.held[tp] = value
+        codes, stored = commit.ended(message)
+        self.held.update({tp: value for tp, value in stored.items() if tp in self.held})
         self._reply(commit.ticket, CommitAnswer(WireCode.NONE, codes))
 
     # time
@@ -370,12 +364,12 @@ class WireMember:
         if self.over:
             return None
         times = [self._expires_ms()]
-        if self._beat is not None:
-            times.append(self._beat.until_ms)
+        if self.parked_beat is not None:
+            times.append(self.parked_beat.until_ms)
         if self._restoring is not None:
             times.append(self._restoring.until_ms)
-        elif self._sync is not None:
-            times.append(self._sync_due_ms(self._sync))
+        elif self.parked_sync is not None:
+            times.append(self._sync_due_ms(self.parked_sync))
         return min(times)
 
     def tick(self, now_ms: int) -> None:
@@ -383,9 +377,10 @@ class WireMember:
         if self.over:
             return
         if now_ms >= self._expires_ms():
-            return self.leave("its session timeout is over" if self._connections else "it is gone")
-        if self._beat is not None and now_ms >= self._beat.until_ms:
-            self._end_beat(WireCode.NONE)
+            silent = bool(self._presence.connections)
+            return self.leave("its session timeout is over" if silent else "it is gone")
+        if self.parked_beat is not None and now_ms >= self.parked_beat.until_ms:
+            self._end_beat(WireCode.NONE, now_ms)
         self._look(now_ms)
 
     # within
@@ -412,19 +407,25 @@ class WireMember:
     def _reply(self, ticket: int, answer: Answer) -> None:
         self._out.append(Reply(ticket, answer))
 
+    def _answer_written(self, ticket: int, answer: JoinAnswer | SyncAnswer) -> None:
+        """Write down what the client is to be told, then tell it."""
+        self._remembering[ticket] = answer
+        self._out.append(Remember(ticket))
+
     def _heard(self, now_ms: int, connection: int) -> None:
-        self._connections.add(connection)
-        self._gone_ms, self._seen_ms = None, now_ms
+        self._presence.heard(now_ms, connection)
 
     def _expires_ms(self) -> int:
-        """When it is gone. Whose request is parked is there; of a client without a connection
-        nothing is heard, and one with an instance is kept as long as it asked for.
+        """When it is gone. Whose request is parked, or whose assignment is being written down, is
+        there; one with an instance is kept as long as it asked for.
         """
-        waits = [parked.until_ms for parked in (self._sync, self._beat) if parked is not None]
-        silent = max([self._seen_ms, *waits]) + self._session_ms
-        if self._gone_ms is None or self.instance is not None:
-            return silent
-        return min(silent, self._gone_ms + self.times.disconnect_grace_ms)
+        waits = [
+            parked.until_ms for parked in (self.parked_sync, self.parked_beat) if parked is not None
+        ]
+        if self._remembering:
+            waits.append(self._presence.seen_ms + self.times.restore_ms)
+        grace_ms = self.times.disconnect_grace_ms if self.instance is None else None
+        return self._presence.expires_ms(waits, self.session_timeout_ms, grace_ms)
 
     def _give_up_due(self) -> None:
         """Answer the revocations of which the client has let go."""
@@ -442,30 +443,28 @@ class WireMember:
             self._restoring = None
             for one in restoring.commits:
                 self.commit(now_ms, one.ticket, one.connection, one.request)
-        if self._sync is not None and now_ms >= self._sync_due_ms(self._sync):
-            ticket, self._sync = self._sync.ticket, None
-            self._seen_ms = now_ms  # until now its client could say nothing
+        if self.parked_sync is not None and now_ms >= self._sync_due_ms(self.parked_sync):
+            ticket, self.parked_sync = self.parked_sync.ticket, None
+            self._presence.seen_ms = now_ms
             self.has, self.synced = self.given, True
             partitions = tuple(sorted(self.has))
-            answer = SyncAnswer(WireCode.NONE, partitions, self.protocol)
-            self._remembering[ticket] = answer
-            self._out.append(Remember(ticket))
-        if self._beat is not None:
+            self._answer_written(ticket, SyncAnswer(WireCode.NONE, partitions, self.protocol))
+        if self.parked_beat is not None:
             code = self._code(self.generation)
             if code is not WireCode.NONE:
-                self._end_beat(code)
+                self._end_beat(code, now_ms)
 
     def _sync_due_ms(self, sync: Parked) -> int:
         if self.has - self.given:
-            return self._seen_ms  # it waits to hear what to give up
+            return self._presence.seen_ms  # it waits to hear what to give up
         if not self.given and not self._nothing_to_get:
             return sync.until_ms
         settle = self.times.forming_ms if self._forming else self.times.settle_ms
         return min(max(self._changed_ms + settle, self._flux_ms), sync.until_ms)
 
     def _end_sync(self, code: WireCode) -> None:
-        if self._sync is not None:
-            ticket, self._sync = self._sync.ticket, None
+        if self.parked_sync is not None:
+            ticket, self.parked_sync = self.parked_sync.ticket, None
             self._reply(ticket, SyncAnswer(code))
 
     def _end_commits(self, connection: int) -> None:
@@ -474,9 +473,10 @@ class WireMember:
             for ticket in self._restoring.no_longer(connection):
                 self._reply(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
 
-    def _end_beat(self, code: WireCode) -> None:
-        if self._beat is not None:
-            ticket, self._beat = self._beat.ticket, None
+    def _end_beat(self, code: WireCode, now_ms: int | None = None) -> None:
+        if self.parked_beat is not None:
+            ticket, self.parked_beat = self.parked_beat.ticket, None
+            self._presence.seen_ms = now_ms or self._presence.seen_ms
             self._reply(ticket, BeatAnswer(code))
 
     def _end(self, code: WireCode, reason: str, ending: WayOut = WayOut.OVER) -> None:
@@ -488,11 +488,11 @@ class WireMember:
         self._end_sync(code)
         self._end_beat(code)
         waiting = self._restoring.commits if self._restoring is not None else []
-        tickets = [c.ticket for c in self._committing.values()] + [c.ticket for c in waiting]
+        tickets = [c.ticket for c in self.commits_under_way.values()] + [c.ticket for c in waiting]
         for ticket in tickets:
             self._reply(ticket, CommitAnswer(code))
-        for ticket in self._remembering:
-            self._reply(ticket, SyncAnswer(code))
-        self._committing.clear()
+        for ticket, answer in self._remembering.items():
+            self._reply(ticket, refused(answer, code))
+        self.commits_under_way.clear()
         self._remembering.clear()
         self._restoring = None

@@ -1,9 +1,12 @@
-"""Requests that wait for their answer, and how often a client sends heartbeats."""
+"""Requests that wait for their answer, how often a client sends heartbeats, and when it was there
+last.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from statistics import median
 
 from .actions import WireTimes
@@ -40,6 +43,38 @@ class MovesPace:
         """How long more of them are worth waiting for: as a rule twice the longest."""
         longest = max(self._took_ms, default=0)
         return min(max(self._times.flux_ms, 2 * longest), self._times.flux_max_ms)
+
+
+@dataclass(slots=True)
+class Presence:
+    """When a client was there last: it was heard, or what it waited for was answered. Before that
+    it could say nothing; and one that skips a heartbeat while another is parked says nothing for an
+    interval after it. Of one without a connection nothing is heard.
+    """
+
+    connections: set[int] = field(default_factory=set)
+    seen_ms: int = 0
+    gone_ms: int | None = None
+
+    def heard(self, now_ms: int, connection: int) -> None:
+        """A request of it."""
+        self.connections.add(connection)
+        self.gone_ms, self.seen_ms = None, now_ms
+
+    def disconnected(self, now_ms: int, connection: int) -> None:
+        """One of its connections is gone."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self.gone_ms = now_ms
+
+    def expires_ms(self, waits: Collection[int], session_ms: int, grace_ms: int | None) -> int:
+        """When it is gone, if nothing more is heard: `waits` is until when its requests wait at
+        most; without a connection `grace_ms` later, if that is said.
+        """
+        silent = max([self.seen_ms, *waits]) + session_ms
+        if self.gone_ms is None or grace_ms is None:
+            return silent
+        return min(silent, self.gone_ms + grace_ms)
 
 
 class HeartbeatInterval:

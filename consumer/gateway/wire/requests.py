@@ -164,6 +164,13 @@ class CommitAnswer:
 Answer = JoinAnswer | SyncAnswer | BeatAnswer | LeaveAnswer | CommitAnswer
 
 
+def refused(answer: JoinAnswer | SyncAnswer, code: WireCode) -> Answer:
+    """This code instead of an answer that was to be given."""
+    if isinstance(answer, JoinAnswer):
+        return JoinAnswer(code, answer.member_id)
+    return SyncAnswer(code)
+
+
 def refusal(request: Request, code: WireCode) -> Answer:
     """The answer that says this code, of all that was asked."""
     match request:

@@ -365,9 +365,8 @@ class Group:
     def _time_passed(self, now_ms: int) -> None:
         """Graces and quarantines end."""
         for instance in self.static_members.expire(now_ms):
-            self.records.append(
-                Record("static", self.name, {"event": "expired", "instance": instance})
-            )
+            detail = {"event": "expired", "instance": instance}
+            self.records.append(Record("static", self.name, detail))
             self.wants_target(now_ms, Cause("static member did not come back", instance))
         at_ms = self.quarantine.release_at_ms()
         if at_ms is not None and at_ms <= now_ms:
@@ -427,6 +426,7 @@ class Group:
             dict(self.moved),
             self.options,
             self.metadata,
+            not self.view.aimed,
         )
         if prepared.built_in and prepared.partitions <= self.options.assigned_here_max:
             self.requests.assigned(fresh)

@@ -82,10 +82,14 @@ class StaticMembers:
     def left(
         self, now_ms: int, member: Member, evicted: bool, members: Mapping[str, Member]
     ) -> bool:
-        """A member left. True: it is expected back, and nothing changes for the others."""
+        """A member left. True: it is expected back, and nothing changes for the others. Its last
+        registration counts, also where no target was made since: one that wants no grace any more
+        is not expected.
+        """
         promise = self.promises.get(member.instance) if member.instance is not None else None
         if promise is None or any(m.instance == member.instance for m in members.values()):
             return False
+        promise.grace_ms = min(member.grace_ms, self.grace_max_ms)
         if evicted or not promise.grace_ms:
             del self.promises[promise.instance]
             return False

@@ -35,7 +35,7 @@ CLIENT = RememberedClient(
 
 
 class Remembering:
-    """`Memory`. With `holds` reads wait for `let_go`."""
+    """`Memory`. With `holds` reads wait for `let_go`; `fenced`: who writes is no member."""
 
     def __init__(self, *clients: RememberedClient, group: str = "g") -> None:
         self.clients = {(group, client.node): client for client in clients}
@@ -43,6 +43,7 @@ class Remembering:
         self.writers: list[str] = []
         self.holds = False
         self.away = False
+        self.fenced = False
         self._held: list[Callable[[], None]] = []
 
     def read(self, keys: Sequence[Key], done: Callable[[Found | None], None]) -> None:
@@ -67,12 +68,13 @@ class Remembering:
         client: RememberedClient,
         member: str,
         known: bool,
-        done: Callable[[], None],
+        done: Callable[[bool], None],
     ) -> None:
         """See `Memory`."""
         self.writers.append(member)
-        self.clients[group, client.node] = client
-        done()
+        if not self.fenced:
+            self.clients[group, client.node] = client
+        done(not self.fenced)
 
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""
@@ -289,6 +291,103 @@ def test_a_request_whose_connection_is_gone_makes_nobody_a_member_of_it() -> Non
     world.groups.disconnected(2)
     world.wait(TIMES.disconnect_grace_ms)
     assert world.groups.agents("g") == [], "it is not held by a connection that is no more"
+
+
+@pytest.mark.parametrize("behind", [None, HeartbeatRequest("g", "m", 4)])
+def test_a_commit_that_comes_from_another_gateway_holds_up_nothing_that_came_behind_it(
+    behind: HeartbeatRequest | None,
+) -> None:
+    """Also where both came before it was known whose client it is."""
+    memory = Remembering(CLIENT)
+    memory.holds = True
+    world = World(memory=memory)
+    assert world.ask(CommitRequest("g", "m", 4, {TP: (5, "")})) is None
+    if behind is not None:
+        assert world.ask(behind) is None
+    else:
+        world.groups.another_request(1)
+    memory.let_go()
+    world.run()
+    assert world.answers[1] == CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert 2 not in world.answers, "a heartbeat, if it is that, is the last, and parked"
+
+
+def test_a_heartbeat_that_comes_from_another_gateway_holds_up_nothing_that_came_behind_it() -> None:
+    memory = Remembering(CLIENT)
+    memory.holds = True
+    world = World(memory=memory)
+    assert world.ask(HeartbeatRequest("g", "m", 4)) is None
+    assert world.ask(CommitRequest("g", "m", 4, {TP: (5, "")})) is None
+    memory.let_go()
+    world.run()
+    assert world.answers == {1: BeatAnswer(WireCode.NONE)}
+
+
+def test_who_takes_an_instance_over_is_remembered_before_it_knows() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.join(instance="i").member_id
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    second = world.join(instance="i").member_id
+    assert first != second
+    assert memory.clients["g", "i"].member_id == second
+
+
+def test_who_has_an_instance_at_another_gateway_is_not_fenced_by_this_one() -> None:
+    """It has taken it over there; this one has not heard of that yet."""
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.member(instance="i")
+    memory.clients["g", "i"] = replace(CLIENT, instance="i")
+    reads = len(memory.reads)
+    world.ask(HeartbeatRequest("g", first, 1, "i"))
+    assert len(memory.reads) == reads, "who is known here is not looked for"
+    world.groups.another_request(1)
+    assert world.ask(HeartbeatRequest("g", "m", 4, "i")) is None, "it waits for what comes back"
+    assert [wire.member_id for wire, _ in world.groups.agents("g")] == ["m"]
+    assert world.agents[0].finished
+    assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
+        WireCode.FENCED_INSTANCE_ID
+    ), "the one before is"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        HeartbeatRequest("g", "m", 5),
+        SyncRequest("g", "m", 5),
+        CommitRequest("g", "m", 5, {TP: (1, "")}),
+    ],
+)
+def test_a_client_that_was_at_another_gateway_meanwhile_is_looked_for_again(
+    request_: HeartbeatRequest | SyncRequest | CommitRequest,
+) -> None:
+    """Its generation says so: what is known here is from before."""
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    world.ask(HeartbeatRequest("g", "m", 4))
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    memory.clients["g", CLIENT.node] = replace(CLIENT, generation=5)
+    world.ask(request_)
+    ((wire, _),) = world.groups.agents("g")
+    assert wire.generation == 5 and world.agents[0].finished and len(world.agents) == 2
+    refused = WireCode.ILLEGAL_GENERATION
+    assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(refused), "an earlier one"
+
+
+def test_who_has_lost_its_membership_tells_its_client_nothing_of_what_it_had() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    joined = world.join(world.join().member_id)
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    memory.fenced = True
+    sync = SyncRequest("g", joined.member_id, joined.generation)
+    world.ask(sync)
+    world.wait(TIMES.forming_ms)
+    assert SyncAnswer(WireCode.REBALANCE_IN_PROGRESS) in world.answers.values()
+    assert memory.clients == {}
+    ((wire, _),) = world.groups.agents("g")
+    assert not wire.held
 
 
 def test_a_client_that_was_forgotten_while_it_came_here_is_remembered_again() -> None:

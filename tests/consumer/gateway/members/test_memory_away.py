@@ -62,9 +62,9 @@ def _memory() -> tuple[Ensemble, ClientMemory]:
 def test_what_is_said_without_a_connection_is_written_when_there_is_one() -> None:
     ensemble, memory = _memory()
     done: list[bool] = []
-    memory.write("g", CLIENT, "member", True, lambda: done.append(True))
+    memory.write("g", CLIENT, "member", True, done.append)
     later = replace(CLIENT, generation=5)
-    memory.write("g", later, "member", True, lambda: done.append(True))
+    memory.write("g", later, "member", True, done.append)
     assert done == [True, True] and ensemble.written == [], "its client does not wait"
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(later)]
@@ -78,7 +78,7 @@ def test_what_was_not_answered_is_written_again() -> None:
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
     done: list[bool] = []
-    memory.write("g", CLIENT, "member", True, lambda: done.append(True))
+    memory.write("g", CLIENT, "member", True, done.append)
     ensemble.tell(Suspended())
     ensemble.asked[0][1](Unanswered())
     assert done == [True]
@@ -88,7 +88,7 @@ def test_what_was_not_answered_is_written_again() -> None:
 
 def test_who_left_is_not_written_any_more() -> None:
     ensemble, memory = _memory()
-    memory.write("g", CLIENT, "member", True, lambda: None)
+    memory.write("g", CLIENT, "member", True, lambda _: None)
     memory.forget("g", CLIENT.node, "member")
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.asked == []
@@ -98,8 +98,8 @@ def test_what_is_said_later_is_not_forgotten_for_what_was_written_before() -> No
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
     later = replace(CLIENT, generation=5)
-    memory.write("g", CLIENT, "member", True, lambda: None)
-    memory.write("g", later, "member", True, lambda: None)
+    memory.write("g", CLIENT, "member", True, lambda _: None)
+    memory.write("g", later, "member", True, lambda _: None)
     (_, first), (_, second) = ensemble.asked
     first(Committed(()))
     ensemble.tell(Suspended())
@@ -116,7 +116,7 @@ def test_of_so_many_groups_it_is_said_that_nothing_can_be_remembered(
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
     for group in ("a", "a", "b", "c", "d"):
-        memory.write(group, CLIENT, "member", True, lambda: None)
+        memory.write(group, CLIENT, "member", True, lambda _: None)
         ensemble.asked[-1][1](Rejected(1, ZkError.NO_AUTH))
     assert caplog.text.count("can remember no clients") == 2
 
@@ -124,10 +124,26 @@ def test_of_so_many_groups_it_is_said_that_nothing_can_be_remembered(
 def test_what_can_be_tried_again_is_due_until_it_is_answered_for_good() -> None:
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
-    memory.write("g", CLIENT, "member", False, lambda: None)
+    memory.write("g", CLIENT, "member", False, lambda _: None)
     ensemble.asked[-1][1](Rejected(1, ZkError.NODE_EXISTS))
     ensemble.tell(Suspended())
     ensemble.asked[-1][1](Unanswered())
     before = len(ensemble.asked)
     ensemble.tell(Connected(1, 6_000))
     assert len(ensemble.asked) == before + 1
+
+
+def test_who_has_lost_the_membership_is_said_to_have() -> None:
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    done: list[bool] = []
+    memory.write("g", CLIENT, "member", True, done.append)
+    ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
+    memory.write("g", CLIENT, "member", True, done.append)
+    ensemble.asked[-1][1](Rejected(1, ZkError.NO_AUTH))
+    assert done == [False, True], "that it cannot be written is another matter"
+    memory.write("g", CLIENT, "member", False, done.append)
+    ensemble.asked[-1][1](Rejected(1, ZkError.NO_NODE))
+    ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
+    ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
+    assert done == [False, True, False]

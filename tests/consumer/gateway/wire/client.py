@@ -99,7 +99,7 @@ class Scene:
 
     def other(self, connection: int = 1) -> None:
         """Something else is asked on a connection."""
-        self.wire.another_request(connection)
+        self.wire.another_request(self.now, connection)
         self._look()
 
     def hangs_up(self, connection: int = 1) -> None:
@@ -177,11 +177,16 @@ class Scene:
             self.remember()
         return self.tickets
 
-    def remember(self) -> None:
-        """It is written down what the client is about to be told."""
+    def remember(self, is_member: bool = True, heard: bool = False) -> None:
+        """It is written down what the client is about to be told, or the member is none any more,
+        of which its agent has `heard`.
+        """
         tickets, self.to_remember = self.to_remember, []
         for ticket in tickets:
-            self.wire.remembered(ticket)
+            if is_member:
+                self.wire.remembered(self.now, ticket)
+            else:
+                self.wire.not_remembered(self.now, ticket, heard)
         self._look()
 
 

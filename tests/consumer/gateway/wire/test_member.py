@@ -130,6 +130,84 @@ def test_another_request_on_its_connection_ends_a_parked_heartbeat() -> None:
     assert scene.answers[ticket] == BeatAnswer(OK)
 
 
+def test_a_client_is_silent_from_when_its_parked_request_is_answered() -> None:
+    """Before it could say nothing: some clients skip the heartbeat that is due meanwhile."""
+    scene = member_of(0, session_ms=6_000)
+    parked = scene.beat()
+    scene.wait(2_000)
+    assert parked in scene.answers
+    scene.wait(5_999)
+    assert not scene.gone
+    scene.wait(1)
+    assert scene.gone == "its session timeout is over"
+    scene = member_of(0, session_ms=6_000)
+    scene.beat()
+    scene.wait(1_500)
+    scene.assigned(1)
+    scene.wait(5_999)
+    assert not scene.gone
+    scene = member_of(0, session_ms=6_000)
+    scene.beat()
+    scene.wait(1_000)
+    scene.other()
+    scene.wait(5_999)
+    assert not scene.gone
+    scene.wait(1)
+    assert scene.gone
+
+
+def test_who_waits_until_its_assignment_is_written_is_there() -> None:
+    scene = Scene(session_ms=6_000)
+    scene.remembers = False
+    scene.join()
+    sync = scene.sync()
+    scene.assigned(0)
+    scene.settle()
+    scene.wait(12_000)
+    assert not scene.gone and sync not in scene.answers
+    scene.remember()
+    assert given(scene, sync) == [0]
+    scene.wait(5_999)
+    assert not scene.gone
+    scene.wait(1)
+    assert scene.gone
+
+
+def test_who_waits_until_its_assignment_is_written_is_gone_with_its_connection() -> None:
+    scene = Scene()
+    scene.remembers = False
+    scene.join()
+    scene.sync()
+    scene.assigned(0)
+    scene.settle()
+    scene.hangs_up()
+    scene.wait(TIMES.disconnect_grace_ms)
+    assert scene.gone == "it is gone"
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_was_not_written_since_it_is_no_member_is_not_told(heard: bool) -> None:
+    scene = Scene()
+    scene.remembers = False
+    scene.join()
+    sync = scene.sync()
+    scene.assigned(0)
+    scene.settle()
+    scene.remember(is_member=False, heard=heard)
+    assert scene.answers[sync] == SyncAnswer(WireCode.REBALANCE_IN_PROGRESS)
+    assert bool(scene.wire.held) is heard, "what it has under another registration it has"
+    scene.remembers = True
+    scene.join(tps(0))
+    sync = scene.sync()
+    if not heard:
+        assert given(scene, sync) == [], "it is to let go: others may have read on"
+        scene.assigned(0)
+        scene.join()
+        sync = scene.sync()
+    scene.settle()
+    assert given(scene, sync) == [0]
+
+
 def test_a_heartbeat_of_a_client_that_fetches_only_after_its_answer_is_not_parked() -> None:
     scene = member_of(0, cooperative=False, assignor="RoundRobinAssigner")
     assert scene.answers[scene.beat()] == BeatAnswer(OK)
@@ -147,6 +225,36 @@ def test_what_was_lost_and_has_come_back_is_not_committed_before_its_client_know
         OK, {TopicPartition("t", 0): WireCode.ILLEGAL_GENERATION}
     )
     assert scene.told == []
+
+
+def test_what_was_lost_comes_back_to_a_client_that_names_it_after_it_has_let_go() -> None:
+    """It joined for another reason, and has not heard of the loss; others may have read on."""
+    scene = member_of(0, 1)
+    scene.lost(0)
+    scene.join(tps(0, 1))
+    sync = scene.sync()
+    scene.assigned(0, offset=9)
+    scene.settle()
+    assert given(scene, sync) == [1]
+    scene.join(tps(1))
+    sync = scene.sync()
+    scene.settle()
+    assert given(scene, sync) == [0, 1]
+
+
+def test_who_takes_an_instance_over_is_answered_when_it_is_written_down() -> None:
+    """Else a gateway that goes on with it takes the one before for the later one."""
+    scene = member_of(0, instance="i")
+    scene.remembers = False
+    for is_member, code in ((False, WireCode.REBALANCE_IN_PROGRESS), (True, OK)):
+        scene.wire.succeeded("m-2")
+        join = scene.join()
+        assert join not in scene.answers and scene.wire.member_id == "m-2"
+        scene.remember(is_member)
+        answer = scene.answers[join]
+        assert isinstance(answer, JoinAnswer)
+        assert (answer.code, answer.member_id) == (code, "m-2")
+    assert scene.join() in scene.answers, "once"
 
 
 def test_a_cooperative_client_gives_up_by_no_longer_naming_it() -> None:
@@ -279,8 +387,14 @@ def test_a_commit_that_is_not_stored_is_said_of_its_partitions(
     scene.says(msg.CommitDone(1, outcome, tuple(tps(1))))
     answer = scene.answers[ticket]
     assert isinstance(answer, CommitAnswer)
-    assert answer.others == {TopicPartition("t", 1): code}
+    overruled = outcome is msg.CommitOutcome.OVERRULED
+    rest = OK if overruled else WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert {TopicPartition("t", 0): OK, **answer.others} == {
+        TopicPartition("t", 0): rest,
+        TopicPartition("t", 1): code,
+    }, "of those that are not named it is known that they are stored only beside a reset"
     assert scene.wire.held[TopicPartition("t", 1)] == (0, ""), "nothing was stored"
+    assert scene.wire.held[TopicPartition("t", 0)] == ((7, "") if overruled else (0, ""))
 
 
 def test_metadata_that_is_too_long_for_a_broker_is_too_long_here() -> None:
