@@ -197,7 +197,7 @@ class WireGroups:
             return
         group = self.groups.setdefault(name, self._group(name))
         other = group.of_instance(client.instance) if client.instance is not None else None
-        if other is not None and other.wire.member_id != client.member_id:
+        if other and not other.renamed and other.wire.member_id != client.member_id:
             other.wire.hand_over("another client has its instance, at another gateway")
             self._touched(other)
             self.groups[name] = group
@@ -402,7 +402,14 @@ class WireGroups:
 
     def _write(self, memory: Memory, served: ServedMember, done: Done) -> None:
         known, served.remembered = served.remembered, True
-        memory.write(served.group, served.to_remember(), served.agent.name, known, done)
+        client, member = served.to_remember(), served.agent.name
+
+        def written(is_member: bool) -> None:
+            if is_member and member and client.member_id == served.wire.member_id:
+                served.renamed = False
+            done(is_member)
+
+        memory.write(served.group, client, member, known, written)
 
     def _gone(self, served: ServedMember, gone: Gone) -> None:
         served.closing = True

@@ -164,6 +164,9 @@ class Newcomers:
         """
         new = self._new(caller, request, group, served.wire.member_id, assignors)
         new.wire.generation = max(new.wire.generation, served.wire.generation)
+        if served.renamed:
+            new.renamed = True
+            new.wire.succeeded(new.wire.member_id)
         return new
 
     def restore(self, group: WireGroup, client: RememberedClient) -> ServedMember | None:

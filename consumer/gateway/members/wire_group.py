@@ -68,7 +68,8 @@ class ServedMember:
     """A member with its agent. `wishes` are those of its registration. `drain`: its client left.
     `patient_since_ms`: of one whose heartbeats are not parked, when it asked what it has now.
     `registered_as`: the registration under which its agent was told something last;
-    `remembered_as`: the one under which it was written down what its client was told.
+    `remembered_as`: the one under which it was written down what its client was told. `renamed`:
+    another client has its instance since, and that is not written down yet.
     """
 
     group: str
@@ -81,6 +82,7 @@ class ServedMember:
     patient_since_ms: int | None = None
     registered_as: str = ""
     remembered_as: str = ""
+    renamed: bool = False
     drain: Drain | None = None
 
     @property
@@ -220,6 +222,7 @@ class WireGroup:
         old = served.wire.member_id
         del self.members[old]
         served.wire.succeeded(member_id)
+        served.renamed = True
         self.add(member_id, served)
         self.fenced[old] = None
         while len(self.fenced) > FENCED_IDS_MAX:

@@ -128,6 +128,11 @@ class World:
         self.groups.tick()
         self.run()
 
+    def join_later(self, member_id: str = "", group: str = "g", **more: object) -> int:
+        """JoinGroup; its ticket."""
+        assert self.ask(join(member_id, group, **more)) is None
+        return self.tickets
+
     def join(self, member_id: str = "", group: str = "g", **more: object) -> JoinAnswer:
         """JoinGroup."""
         answer = self.ask(join(member_id, group, **more))

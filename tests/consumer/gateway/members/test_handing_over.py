@@ -24,6 +24,7 @@ from consumer.gateway.wire.requests import (
     SyncRequest,
     WireCode,
 )
+from consumer.gateway.wire.subscription import encode_subscription
 from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
 from zkcoord.core.model import Subscription
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
@@ -44,6 +45,8 @@ class Remembering:
         self.holds = False
         self.away = False
         self.fenced = False
+        self.holds_writes = False
+        self._writes: list[Callable[[], None]] = []
         self._held: list[Callable[[], None]] = []
 
     def read(self, keys: Sequence[Key], done: Callable[[Found | None], None]) -> None:
@@ -71,10 +74,23 @@ class Remembering:
         done: Callable[[bool], None],
     ) -> None:
         """See `Memory`."""
-        self.writers.append(member)
-        if not self.fenced:
-            self.clients[group, client.node] = client
-        done(not self.fenced)
+
+        def written() -> None:
+            self.writers.append(member)
+            if not self.fenced:
+                self.clients[group, client.node] = client
+            done(not self.fenced)
+
+        if self.holds_writes:
+            self._writes.append(written)
+        else:
+            written()
+
+    def let_go_of_writes(self) -> None:
+        """All writes are answered, and later ones at once."""
+        self.holds_writes = False
+        while self._writes:
+            self._writes.pop(0)()
 
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""
@@ -330,6 +346,44 @@ def test_who_takes_an_instance_over_is_remembered_before_it_knows() -> None:
     world.tell(0, msg.Assigned({TP: 0}, 1))
     second = world.join(instance="i").member_id
     assert first != second
+    assert memory.clients["g", "i"].member_id == second
+
+
+def test_who_took_an_instance_over_here_keeps_it_though_that_is_not_written_yet() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.join(instance="i").member_id
+    sync = SyncRequest("g", first, 1, "i")
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.ask(sync)
+    world.wait(TIMES.forming_ms)
+    assert memory.clients["g", "i"].member_id == first
+    memory.holds_writes = True
+    second = world.join_later(instance="i")
+    for _ in range(2):
+        assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
+            WireCode.FENCED_INSTANCE_ID
+        )
+    memory.let_go_of_writes()
+    world.run()
+    answer = world.answers[second]
+    assert isinstance(answer, JoinAnswer) and answer.code is WireCode.NONE
+    assert memory.clients["g", "i"].member_id == answer.member_id
+    assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
+        WireCode.FENCED_INSTANCE_ID
+    )
+
+
+def test_who_took_an_instance_over_with_other_assignors_keeps_it_until_that_is_written() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.join(instance="i").member_id
+    memory.clients["g", "i"] = replace(CLIENT, member_id=first, instance="i")
+    second = world.join(
+        instance="i", protocols=(("roundrobin", encode_subscription(["t"])),)
+    ).member_id
+    ((wire, _),) = world.groups.agents("g")
+    assert wire.member_id == second != first
     assert memory.clients["g", "i"].member_id == second
 
 
