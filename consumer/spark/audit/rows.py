@@ -118,7 +118,9 @@ def row_of(fact: Fact, rank: int, line: int) -> FactRow | None:
             *place, RowKind.COMMITTED, fact.member, fact.offset, orders=_told(fact.order)
         )
     if isinstance(fact, PartitionAssigned):
-        return FactRow(*place, RowKind.ASSIGNED, fact.member, fact.offset, orders=_told(fact.order))
+        return FactRow(
+            *place, RowKind.ASSIGNED, fact.member, _told(fact.offset), orders=_told(fact.order)
+        )
     if isinstance(fact, Released):
         return FactRow(
             *place, RowKind.RELEASED, fact.member, orders=_told(fact.order), text=fact.end.value
@@ -130,8 +132,8 @@ def row_of(fact: Fact, rank: int, line: int) -> FactRow | None:
     return None
 
 
-def _told(order: int | None) -> int:
-    return UNKNOWN if order is None else order
+def _told(number: int | None) -> int:
+    return UNKNOWN if number is None else number
 
 
 def fact_of(
@@ -146,7 +148,7 @@ def fact_of(
     if kind == RowKind.COMMITTED:
         return OffsetCommitted(t, at, member, a, order)
     if kind == RowKind.ASSIGNED:
-        return PartitionAssigned(t, at, member, a, order)
+        return PartitionAssigned(t, at, member, None if a == UNKNOWN else a, order)
     if kind == RowKind.RELEASED:
         return Released(t, at, member, OwnershipEnd(text), order)
     if kind == RowKind.STORED:
