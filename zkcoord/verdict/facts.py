@@ -45,12 +45,14 @@ class OwnershipEnd(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionAssigned:
-    """`member` may hand out from `offset` on, which is the offset stored at that moment."""
+    """`member` may hand out from `offset` on, which is the offset stored at that moment; None: its
+    client does not tell.
+    """
 
     t_ns: int
     partition: Partition
     member: str
-    offset: int
+    offset: int | None
     order: int | None = None
 
 
