@@ -382,6 +382,7 @@ class Gateway:
 
     def _another(self, connection: ClientConnection) -> None:
         number = connection.number
+        connection.turns.followed()
         self.members.post(lambda: self.groups.another_request(number))
 
     def passes(self, connection: ClientConnection) -> None:

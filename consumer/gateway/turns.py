@@ -1,6 +1,7 @@
 """Requests of one connection reach their members in the order in which they came, also where the
 broker is asked first whether they may: one that could go at once waits for those before it. Else a
-commit would overtake an earlier one, and be overwritten by it.
+commit would overtake an earlier one, and be overwritten by it. For the same reason what is not a
+member's and blocks is done one after the other (`alone`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Turns:
     """Those of one connection that wait."""
 
     def __init__(self) -> None:
+        self.alone = asyncio.Lock()
         self._waiting: deque[WaitingTurn] = deque()
+        self._followed = False
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -51,6 +54,10 @@ class Turns:
         self._waiting.append(WaitingTurn(head, body, request, may))
         return len(self._waiting) == 1
 
+    def followed(self) -> None:
+        """Something else has come, which may wait for an answer of the broker."""
+        self._followed = bool(self._waiting)
+
     async def serve(
         self,
         permitted: Callable[[WaitingTurn], None],
@@ -64,5 +71,7 @@ class Turns:
             one = self._waiting[0]
             (permitted if await one.may else refused)(one)
             self._waiting.popleft()
-            if self._waiting and not self._waiting[0].may.done():
+            behind = not self._waiting[0].may.done() if self._waiting else self._followed
+            if behind:
+                self._followed = False
                 another()

@@ -16,7 +16,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from tests.gateway.clients import PATIENCE_S
+from tests.gateway.clients import PATIENCE_S, GatewayProcess
 from tests.gateway.raw_client import RawClient
 from tests.gateway.test_operation import Watched
 from tests.harness.kafka import create_topic, produce_numbered, unique
@@ -27,6 +27,7 @@ from zkcoord.stack.servers import KafkaBroker
 pytestmark = pytest.mark.kafka
 
 RECORDS = 50
+COMMITS = 200
 EARLIER, LATER = 5, 7
 HEARTBEAT_V, COMMIT_V, FETCH_V = 3, 7, 5
 PARKED = 'zkcoord_gateway_parked{kind="heartbeat"}'
@@ -78,9 +79,31 @@ def test_a_commit_overtakes_none_that_waits_for_a_permission(
         for _ in (EARLIER, LATER):
             answer = client.receive(OffsetCommitResponse, COMMIT_V)
             assert [p.error_code for t in answer.topics for p in t.partitions] == [0]
-        of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
-        asked = OffsetFetchRequest(
-            group_id=group, topics=[of_topic(name=topic, partition_indexes=[0])]
-        )
-        found = client.ask(asked, FETCH_V, OffsetFetchResponse)
-        assert [p.committed_offset for t in found.topics for p in t.partitions] == [LATER]
+        assert stored(client, group, topic) == LATER
+
+
+def stored(client: RawClient, group: str, topic: str) -> int:
+    """The group's next offset of partition 0."""
+    of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
+    asked = OffsetFetchRequest(group_id=group, topics=[of_topic(name=topic, partition_indexes=[0])])
+    found = client.ask(asked, FETCH_V, OffsetFetchResponse)
+    ((offset,),) = [[p.committed_offset for p in t.partitions] for t in found.topics]
+    return int(offset)
+
+
+def test_commits_without_a_member_do_not_overtake_each_other(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    """As a client sends them that assigns partitions to itself and does not wait for answers."""
+    group, topic = unique("g"), create_topic(kafka_broker.address, unique("wire"), 1)
+    with (
+        coordinator(kafka_zk_hosts),
+        GatewayProcess(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address) as gateway,
+        RawClient(gateway.address) as client,
+    ):
+        for offset in range(COMMITS):
+            client.send(commit(group, topic, "", -1, offset), COMMIT_V)
+        for _ in range(COMMITS):
+            answer = client.receive(OffsetCommitResponse, COMMIT_V)
+            assert [p.error_code for t in answer.topics for p in t.partitions] == [0]
+        assert stored(client, group, topic) == COMMITS - 1

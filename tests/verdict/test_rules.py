@@ -475,3 +475,17 @@ def test_where_it_does_not_tell_nothing_is_compared_with_that() -> None:
     assert not report(produced(0, 20), *late, assigned(5, "b", None), *rest).amounts
     told = report(produced(0, 20), *late, assigned(5, "b", 8), *rest)
     assert told.amounts == {Rule.OFFSET_BACK: 1}
+
+
+def test_what_an_observer_read_slowly_may_have_been_stored_meanwhile() -> None:
+    def found(offset: int, *facts: PartitionFact) -> int:
+        asked = OffsetSeen(int(4 * S), AT, offset, raises=False)
+        answered = OffsetSeen(int(6 * S), AT, offset, compares=False)
+        order = sorted((*CLEAN[:4], asked, *facts, answered), key=lambda fact: fact.t_ns)
+        return report(*order).amounts.get(Rule.OFFSET_BACK, 0)
+
+    begins = (released(3, "a"), assigned(5, "b", 10))
+    assert found(12, *begins) == 0, "stored after b had begun"
+    assert found(9, *begins) == 1, "less than what a had committed"
+    assert found(10, *begins, committed(5.5, "b", 15)) == 0, "stored while it was read"
+    assert found(12, released(3, "a"), assigned(7, "b", 10)) == 1, "b began after it was read"

@@ -127,9 +127,11 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
             OwnershipEnd.KILLED if line["killed"] else OwnershipEnd.CLOSED,
         )
     elif event == "stored":
-        yield from (
-            OffsetSeen(t, partition(name), int(offset)) for name, offset in line["offsets"].items()
-        )
+        for name, offset in line["offsets"].items():
+            at, until = partition(name), line.get("until")
+            yield OffsetSeen(t, at, int(offset), raises=until is None)
+            if until is not None:
+                yield OffsetSeen(int(until), at, int(offset), compares=False)
     elif event == "steady":
         yield Steady(t)
     elif event == "step":

@@ -438,7 +438,10 @@ class PartitionJudge:
             self._wrote(holding, fact.order, fact.t_ns)
 
     def _is_stored(self, fact: OffsetSeen) -> None:
-        self._store(fact.offset, f"{fact.offset} was found in ZooKeeper", fact.t_ns)
+        is_back = fact.compares and fact.offset < self._stored
+        is_more = fact.raises and fact.offset > self._stored
+        if is_back or is_more:
+            self._store(fact.offset, f"{fact.offset} was found in ZooKeeper", fact.t_ns)
 
     def _store(self, offset: int, what: str, t_ns: int) -> None:
         """`offset` is stored now. After a step back the rules go on from there, so that one step is

@@ -126,7 +126,7 @@ def row_of(fact: Fact, rank: int, line: int) -> FactRow | None:
             *place, RowKind.RELEASED, fact.member, orders=_told(fact.order), text=fact.end.value
         )
     if isinstance(fact, OffsetSeen):
-        return FactRow(*place, RowKind.STORED, "", fact.offset)
+        return FactRow(*place, RowKind.STORED, "", fact.offset, fact.compares + 2 * fact.raises)
     if isinstance(fact, Produced):
         return FactRow(*place, RowKind.PRODUCED, "", fact.end)
     return None
@@ -152,7 +152,7 @@ def fact_of(
     if kind == RowKind.RELEASED:
         return Released(t, at, member, OwnershipEnd(text), order)
     if kind == RowKind.STORED:
-        return OffsetSeen(t, at, a)
+        return OffsetSeen(t, at, a, bool(b & 1), bool(b & 2))
     assert kind == RowKind.PRODUCED, f"no row of a partition has the kind {kind}"
     return Produced(t, at, a)
 

@@ -163,8 +163,12 @@ class LibrdkafkaConsumer:
             self._batch.pop(at, None)
 
     def _on_commit(self, error: Any, partitions: list[Any]) -> None:
-        """Each partition of a commit has an answer of its own."""
-        answers = [tp for tp in partitions if tp.error is None] if error is None else []
+        """Each partition of a commit has an answer of its own; those of which there was nothing to
+        store are named, too.
+        """
+        answers = [tp for tp in partitions if tp.error is None and tp.offset >= 0]
+        if error is not None:
+            return
         offsets = {TopicPartition(tp.topic, tp.partition): tp.offset for tp in answers}
         if offsets:
             self._committed(offsets, None)
