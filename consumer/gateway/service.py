@@ -44,6 +44,7 @@ from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
 from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
+from consumer.gateway.turns import WaitingTurn
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.guarded import guard, guardian_tls
@@ -340,26 +341,27 @@ class Gateway:
             may = permissions(connection, GroupRight.READ, (request.group,))
             self._spawn(self.tools.commit(connection, head, body, request, may))
             return None
-        if is_known(connection, GroupRight.READ, request.group):
+        group = request.group
+        if not connection.turns and is_known(connection, GroupRight.READ, group):
             self._to_member(connection, head, body, request)
-        else:
-            may = permissions(connection, GroupRight.READ, (request.group,))
-            self._spawn(self._first_to_member(connection, head, body, request, may))
+            return None
+        # a parked heartbeat would keep the broker's answer from being read
+        self._another(connection)
+        if connection.turns.add(
+            head, body, request, lambda: permissions(connection, GroupRight.READ, (group,))
+        ):
+            self._spawn(self._in_turn(connection))
         return None
 
-    async def _first_to_member(
-        self,
-        connection: ClientConnection,
-        head: Head,
-        body: Any,
-        request: Request,
-        may: Awaitable[frozenset[str]],
-    ) -> None:
-        if await may:
-            self._to_member(connection, head, body, request)
-        else:
+    async def _in_turn(self, connection: ClientConnection) -> None:
+        def permitted(one: WaitingTurn) -> None:
+            self._to_member(connection, one.head, one.body, one.request)
+
+        def refused(one: WaitingTurn) -> None:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            connection.answer_later(head, frames.refused(head, body, code), REFUSED)
+            connection.answer_later(one.head, frames.refused(one.head, one.body, code), REFUSED)
+
+        await connection.turns.serve(permitted, refused, lambda: self._another(connection))
 
     def _to_member(
         self, connection: ClientConnection, head: Head, body: Any, request: Request
@@ -380,6 +382,7 @@ class Gateway:
 
     def _another(self, connection: ClientConnection) -> None:
         number = connection.number
+        connection.turns.followed()
         self.members.post(lambda: self.groups.another_request(number))
 
     def passes(self, connection: ClientConnection) -> None:

@@ -75,6 +75,8 @@ def ingest(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
     source = source.option("maxOffsetsPerTrigger", options.batch_records).option(
         "zookeeperSessionTimeoutMs", options.session_timeout_ms
     )
+    if options.assignor:
+        source = source.option("partitionAssignmentStrategy", options.assignor)
     if options.journal:
         source = source.option("journal", options.journal)
     return (
@@ -123,6 +125,9 @@ def parser() -> argparse.ArgumentParser:
         help="of all partitions: short batches let partitions move soon",
     )
     shared.add_argument("--session-timeout-ms", type=int, default=18_000)
+    shared.add_argument(
+        "--assignor", default="", help="one that all members name, where not all are of this kind"
+    )
     shared.add_argument(
         "--journal",
         default="",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from types import TracebackType
@@ -41,10 +42,22 @@ class RawClient:
 
     def ask(self, request: Any, version: int, response: Any) -> Any:
         """The answer to a request, read as this kind of response."""
+        self.send(request, version)
+        return self.receive(response, version)
+
+    def send(self, request: Any, version: int) -> None:
+        """A request, whose answer is for later."""
         self._correlation += 1
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation, client_id="raw")
         self._socket.sendall(bytes(request.encode(header=True, framed=True)))
+
+    def is_answered(self) -> bool:
+        """Whether there is something to be received."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def receive(self, response: Any, version: int) -> Any:
+        """The answer to the earliest request that has none yet."""
         (length,) = struct.unpack(">i", self._read(4))
         return response.decode(self._read(length), version=version, header=True)
 

@@ -42,6 +42,9 @@ def test_a_consumers_lines() -> None:
     assert facts(event="assigned", offsets={"my-orders-3": 5}) == [
         PartitionAssigned(7, AT, "c1", 5)
     ]
+    assert facts(event="assigned", offsets={"my-orders-3": None}) == [
+        PartitionAssigned(7, AT, "c1", None)
+    ]
     assert facts(event="revoked", positions={"my-orders-3": 9}) == [
         Released(7, AT, "c1", OwnershipEnd.REVOKED)
     ]

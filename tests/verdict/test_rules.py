@@ -22,7 +22,9 @@ AT = Partition("orders", 3)
 S = 1_000_000_000
 
 
-def assigned(t: float, member: str, offset: int, order: int | None = None) -> PartitionAssigned:
+def assigned(
+    t: float, member: str, offset: int | None, order: int | None = None
+) -> PartitionAssigned:
     return PartitionAssigned(int(t * S), AT, member, offset, order)
 
 
@@ -448,3 +450,42 @@ def test_what_is_older_than_the_journal_is_not_judged() -> None:
         has_output=True,
     )
     assert found.amounts == {} and found.found == 10
+
+
+def test_who_does_not_tell_where_it_begins_begins_at_what_is_stored() -> None:
+    found = report(
+        produced(0, 30),
+        assigned(1, "a", None),
+        delivered(2, "a", 0, 9),
+        committed(3, "a", 10),
+        released(4, "a"),
+        assigned(5, "b", None),
+        delivered(6, "b", 10, 19),
+        released(7, "b", OwnershipEnd.KILLED),
+        assigned(8, "c", 10),
+        delivered(9, "c", 10, 29),
+    )
+    assert not found.amounts and found.excused == 10
+
+
+def test_where_it_does_not_tell_nothing_is_compared_with_that() -> None:
+    """The commit is written down late; who did not tell may have begun before it or after."""
+    late = (assigned(1, "a", 0), delivered(2, "a", 0, 9), released(4, "a"))
+    rest = (committed(6, "a", 10), delivered(7, "b", 10, 19))
+    assert not report(produced(0, 20), *late, assigned(5, "b", None), *rest).amounts
+    told = report(produced(0, 20), *late, assigned(5, "b", 8), *rest)
+    assert told.amounts == {Rule.OFFSET_BACK: 1}
+
+
+def test_what_an_observer_read_slowly_may_have_been_stored_meanwhile() -> None:
+    def found(offset: int, *facts: PartitionFact) -> int:
+        asked = OffsetSeen(int(4 * S), AT, offset, raises=False)
+        answered = OffsetSeen(int(6 * S), AT, offset, compares=False)
+        order = sorted((*CLEAN[:4], asked, *facts, answered), key=lambda fact: fact.t_ns)
+        return report(*order).amounts.get(Rule.OFFSET_BACK, 0)
+
+    begins = (released(3, "a"), assigned(5, "b", 10))
+    assert found(12, *begins) == 0, "stored after b had begun"
+    assert found(9, *begins) == 1, "less than what a had committed"
+    assert found(10, *begins, committed(5.5, "b", 15)) == 0, "stored while it was read"
+    assert found(12, released(3, "a"), assigned(7, "b", 10)) == 1, "b began after it was read"

@@ -138,6 +138,7 @@ class Cast:
             str(o.batch_delay_ms),
             "--client-id",
             name,
+            *(("--assignor", o.assignor) if o.assignor else ()),
         ]
         acting = (["--wait"] if wait_for_go else []) + (
             [] if fault is None else ["--fault", fault.value]
@@ -231,20 +232,20 @@ class Cast:
         self.gone(child, killed=True)
         return killed_ns
 
-    def kill_jvm(self, name: str) -> int:
-        """kill -9 of the JVM below a process; the time just before it. What has to go with the JVM
-        is for the caller to end, and to say (`gone`).
+    def kill_below(self, name: str, program: str = "java") -> int:
+        """kill -9 of the JVM, or another program, below a process; the time just before it. What
+        has to go with it is for the caller to end, and to say (`gone`).
         """
         import psutil
 
         child = self.children.children[name]
         below = psutil.Process(child.pid).children(recursive=True)
-        jvm = next((process for process in below if process.name() == "java"), None)
-        if jvm is None:
-            raise ScenarioError(f"{name} has no JVM to be killed (its log is {child.log})")
+        victim = next((process for process in below if process.name() == program), None)
+        if victim is None:
+            raise ScenarioError(f"{name} has no {program} to be killed (its log is {child.log})")
         child.expected_to_end = True
         child.killed_ns = time.time_ns()
-        jvm.kill()
+        victim.kill()
         return child.killed_ns
 
     def gone(self, child: DemoProcess, killed: bool) -> None:

@@ -46,7 +46,8 @@ TINY = Pace(partitions=8, grown=10, rate=800, records_between_steps=1_000, every
 class DemoOptions:
     """One run. `folder` gets everything that it writes, except the reports, which go to `reports`
     and whose names begin with `name`; with `keep_folder` False it is removed afterwards.
-    `step_timeout_s` is the longest that a step may take to be balanced again.
+    `step_timeout_s` is the longest that a step may take to be balanced again. `assignor`: the only
+    one that every member names; "": each what it has by itself.
     """
 
     folder: Path
@@ -64,3 +65,4 @@ class DemoOptions:
     commit_interval_ms: int = 1_000
     max_poll_records: int = 100
     batch_delay_ms: int = 20
+    assignor: str = ""

@@ -77,10 +77,11 @@ class ScenarioJournal:
         self.write("exit", t_ns, process=process, killed=killed)
 
     def stored(self, t_ns: int, topic: str, offsets: Mapping[int, int]) -> None:
-        """What was found stored."""
+        """What was found stored, by now, where it was asked for at `t_ns`."""
         self.write(
             "stored",
             t_ns,
+            until=time.time_ns(),
             offsets={f"{topic}-{number}": offset for number, offset in offsets.items()},
         )
 

@@ -9,7 +9,7 @@ What each time means is what makes the rules sharp:
 * `Died`: the process was alive at no later time; for a killed one the moment before the signal was
   sent, or its last sign of life if that is later.
 * `Delivered`: after the hand-out and before the application asks for more. `OffsetCommitted`: after
-  the commit was answered. `OffsetSeen`: before an observer began to read the offset.
+  the commit was answered. `OffsetSeen`: before an observer began to read the offset, or after it.
 
 Where clocks do not agree, `order` does: the version of the partition's offset in ZooKeeper after
 the write that a fact tells of (or knows of). Each claim, commit and release raises it by one, so it
@@ -45,12 +45,14 @@ class OwnershipEnd(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionAssigned:
-    """`member` may hand out from `offset` on, which is the offset stored at that moment."""
+    """`member` may hand out from `offset` on, which is the offset stored at that moment; None: its
+    client does not tell.
+    """
 
     t_ns: int
     partition: Partition
     member: str
-    offset: int
+    offset: int | None
     order: int | None = None
 
 
@@ -92,11 +94,16 @@ class OffsetCommitted:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSeen:
-    """An observer that is no member read `offset` as the stored offset."""
+    """An observer that is no member read `offset` as the stored offset. Where it took its time
+    that is two facts: before it began to read no more was stored (`compares`), and when it had read
+    no less had been (`raises`).
+    """
 
     t_ns: int
     partition: Partition
     offset: int
+    compares: bool = True
+    raises: bool = True
 
 
 @dataclass(frozen=True, slots=True)

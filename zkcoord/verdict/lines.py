@@ -6,7 +6,8 @@ nanoseconds, partitions as topic-number. A scenario (whoever started, stopped an
 processes) writes in the same form: exit {process, killed}, stored {offsets}, steady (the warm-up is
 over), step {name, quiet}, balanced {name, clock}. Coordinators' journals have `{"t" in ms, "kind",
 ...}`. The name of a member is the name of its process, which outlives its registrations. Lines of
-consumers may name `orders`, {partition: version of its offset after what was written}.
+consumers may name `orders`, {partition: version of its offset after what was written}; where a
+client does not tell at which offset it begins, that of `assigned` is null.
 """
 
 from __future__ import annotations
@@ -68,7 +69,13 @@ def consumer(member: str, line: Line) -> Iterator[Fact]:
         )
     elif event == "assigned":
         yield from (
-            PartitionAssigned(t, partition(name), member, int(offset), order(line, name))
+            PartitionAssigned(
+                t,
+                partition(name),
+                member,
+                None if offset is None else int(offset),
+                order(line, name),
+            )
             for name, offset in line["offsets"].items()
         )
     elif event == "revoked":
@@ -120,9 +127,11 @@ def scenario(_: str, line: Line) -> Iterator[Fact]:
             OwnershipEnd.KILLED if line["killed"] else OwnershipEnd.CLOSED,
         )
     elif event == "stored":
-        yield from (
-            OffsetSeen(t, partition(name), int(offset)) for name, offset in line["offsets"].items()
-        )
+        for name, offset in line["offsets"].items():
+            at, until = partition(name), line.get("until")
+            yield OffsetSeen(t, at, int(offset), raises=until is None)
+            if until is not None:
+                yield OffsetSeen(int(until), at, int(offset), compares=False)
     elif event == "steady":
         yield Steady(t)
     elif event == "step":

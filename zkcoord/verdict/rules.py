@@ -15,6 +15,9 @@ Late lines. A member writes a commit down after it was answered; meanwhile its s
 begun. So a commit is compared within the ownership that it belongs to: in the newest ownership with
 all that came before, in an older one with the offset at which the next one began.
 
+Where a client does not tell at which offset it begins, it is taken to begin at the one that was
+stored last, and nothing is compared with that.
+
 Gaps. While the producer runs, the time between two deliveries of the partition; the clock starts
 with its first record, or where the warm-up ends. A gap is *moved* when the ownership changed within
 it (one about which the partition has something to tell), else *kept*: nothing that happens to other
@@ -243,9 +246,12 @@ class PartitionJudge:
             return
         for other in self._holders.values():
             other.rival = fact.member
-        self._store(fact.offset, f"{fact.member} began at {fact.offset}", fact.t_ns)
+        start = max(self._stored, 0)
+        if fact.offset is not None:
+            start = fact.offset
+            self._store(start, f"{fact.member} began at {start}", fact.t_ns)
         for earlier in self._latest.values():
-            if earlier.next_start is None:
+            if earlier.next_start is None and fact.offset is not None:
                 earlier.next_start, earlier.next_order, earlier.next_member = (
                     fact.offset,
                     fact.order,
@@ -254,17 +260,17 @@ class PartitionJudge:
                 self._in_order(earlier, fact.t_ns)
         holding = Holding(
             fact.member,
-            fact.offset,
-            fact.offset,
-            fact.offset,
-            fact.offset,
+            start,
+            start,
+            start,
+            start,
             fact.order,
             -1 if fact.order is None else fact.order,
         )
         self._holders[fact.member] = self._latest[fact.member] = self._newest = holding
         if self._has_output:
             self._past.append(holding)
-        self._begin = fact.offset if self._begin is None else self._begin
+        self._begin = start if self._begin is None else self._begin
         self.result.owners += 1
         self._moved = True
 
@@ -432,7 +438,10 @@ class PartitionJudge:
             self._wrote(holding, fact.order, fact.t_ns)
 
     def _is_stored(self, fact: OffsetSeen) -> None:
-        self._store(fact.offset, f"{fact.offset} was found in ZooKeeper", fact.t_ns)
+        is_back = fact.compares and fact.offset < self._stored
+        is_more = fact.raises and fact.offset > self._stored
+        if is_back or is_more:
+            self._store(fact.offset, f"{fact.offset} was found in ZooKeeper", fact.t_ns)
 
     def _store(self, offset: int, what: str, t_ns: int) -> None:
         """`offset` is stored now. After a step back the rules go on from there, so that one step is

@@ -43,6 +43,7 @@ from consumer.gateway.relay.expected import Expected
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
 from consumer.gateway.relay.software import is_serial, software_of
+from consumer.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,7 @@ class ClientConnection(asyncio.Protocol):
         self._paused_by: set[str] = set()
         self._asked: set[asyncio.Future[bytes]] = set()
         self.permitted: dict[tuple[object, str], float] = {}
+        self.turns = Turns()
         # since when a request is awaited, or half there; None: neither
         self._half_since_s: float | None = None
         self._login = ClientLogin(host.demands_login)

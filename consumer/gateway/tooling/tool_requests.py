@@ -1,5 +1,6 @@
 """Requests about groups that are no member's: a tool's, or a client's that asks where it stands.
-They are answered by what blocks, on the gateway's pool (`answers.py`).
+They are answered by what blocks, on the gateway's pool (`answers.py`); those of one connection one
+after the other, as by a broker.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ class ToolRequests:
         self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
     ) -> None:
         """Answer a request, if its client may know or do that."""
+        async with connection.turns.alone:
+            await self._answer(connection, head, body, may)
+
+    async def _answer(
+        self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
+    ) -> None:
         groups = frames.group_of(head, body)
         if await may != frozenset(groups):
             return connection.answer_later(head, answers.refused(head, body), REFUSED)
@@ -67,11 +74,12 @@ class ToolRequests:
         may: Awaitable[frozenset[str]],
     ) -> None:
         """OffsetCommit without a member."""
-        if not await may:
-            code = WireCode.GROUP_AUTHORIZATION_FAILED
-            return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
-        work = partial(answers.commit, self.store, head, body, request)
-        await self._blocking(connection, head, work)
+        async with connection.turns.alone:
+            if not await may:
+                code = WireCode.GROUP_AUTHORIZATION_FAILED
+                return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
+            work = partial(answers.commit, self.store, head, body, request)
+            await self._blocking(connection, head, work)
 
     async def listed(
         self, connection: ClientConnection, head: Head, body: Any, answer: bytes

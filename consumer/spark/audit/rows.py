@@ -118,20 +118,22 @@ def row_of(fact: Fact, rank: int, line: int) -> FactRow | None:
             *place, RowKind.COMMITTED, fact.member, fact.offset, orders=_told(fact.order)
         )
     if isinstance(fact, PartitionAssigned):
-        return FactRow(*place, RowKind.ASSIGNED, fact.member, fact.offset, orders=_told(fact.order))
+        return FactRow(
+            *place, RowKind.ASSIGNED, fact.member, _told(fact.offset), orders=_told(fact.order)
+        )
     if isinstance(fact, Released):
         return FactRow(
             *place, RowKind.RELEASED, fact.member, orders=_told(fact.order), text=fact.end.value
         )
     if isinstance(fact, OffsetSeen):
-        return FactRow(*place, RowKind.STORED, "", fact.offset)
+        return FactRow(*place, RowKind.STORED, "", fact.offset, fact.compares + 2 * fact.raises)
     if isinstance(fact, Produced):
         return FactRow(*place, RowKind.PRODUCED, "", fact.end)
     return None
 
 
-def _told(order: int | None) -> int:
-    return UNKNOWN if order is None else order
+def _told(number: int | None) -> int:
+    return UNKNOWN if number is None else number
 
 
 def fact_of(
@@ -146,11 +148,11 @@ def fact_of(
     if kind == RowKind.COMMITTED:
         return OffsetCommitted(t, at, member, a, order)
     if kind == RowKind.ASSIGNED:
-        return PartitionAssigned(t, at, member, a, order)
+        return PartitionAssigned(t, at, member, None if a == UNKNOWN else a, order)
     if kind == RowKind.RELEASED:
         return Released(t, at, member, OwnershipEnd(text), order)
     if kind == RowKind.STORED:
-        return OffsetSeen(t, at, a)
+        return OffsetSeen(t, at, a, bool(b & 1), bool(b & 2))
     assert kind == RowKind.PRODUCED, f"no row of a partition has the kind {kind}"
     return Produced(t, at, a)
 

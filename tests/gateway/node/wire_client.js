@@ -4,7 +4,8 @@
 //
 // kafkajs has no callbacks for partitions: it stops for all of them when a heartbeat, a fetch or a
 // commit says that the group rebalances ("revoked"), and has them with its next GROUP_JOIN
-// ("assigned"). It commits after each batch.
+// ("assigned"). It commits after each batch, and tells of each offset that was accepted: "stored",
+// a partition and the offset.
 
 import readline from "node:readline";
 import { Kafka, logLevel } from "kafkajs";
@@ -44,6 +45,13 @@ consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
   give_up("revoked");
   owned = (payload.memberAssignment[topic] ?? []).slice().sort((a, b) => a - b);
   say("assigned", owned);
+});
+consumer.on(consumer.events.COMMIT_OFFSETS, ({ payload }) => {
+  for (const { partitions } of payload.topics) {
+    for (const { partition, offset } of partitions) {
+      say("stored", [partition, offset]);
+    }
+  }
 });
 consumer.on(consumer.events.REBALANCING, () => give_up("revoked"));
 consumer.on(consumer.events.CRASH, ({ payload }) => {

@@ -28,6 +28,7 @@ AT = Partition("orders", 3)
 OF_PARTITIONS: list[Fact] = [
     PartitionAssigned(7, AT, "c1", 5),
     PartitionAssigned(7, AT, "c1", 5, 9),
+    PartitionAssigned(7, AT, "c1", None, 9),
     Released(7, AT, "c1", OwnershipEnd.REVOKED, 2),
     Released(7, AT, "c1", OwnershipEnd.LOST),
     Delivered(7, AT, "c1", 5, 9),
@@ -35,6 +36,8 @@ OF_PARTITIONS: list[Fact] = [
     OffsetCommitted(7, AT, "c1", 6),
     OffsetCommitted(7, AT, "c1", 6, 0),
     OffsetSeen(7, AT, 4),
+    OffsetSeen(7, AT, 4, raises=False),
+    OffsetSeen(7, AT, 4, compares=False),
     Produced(7, AT, 8),
 ]
 

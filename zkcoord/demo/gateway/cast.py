@@ -58,6 +58,10 @@ class WireClients:
                 return False
         return True
 
+    def port_of(self, name: str) -> int:
+        """Where clients begin that know this gateway."""
+        return self._ports[name][0]
+
     def clients_of(self, gateway: str) -> list[str]:
         """Who begins at it."""
         return [name for name, at in self.begun_at.items() if at == gateway]
@@ -69,7 +73,7 @@ class WireClients:
         self.begun_at[name] = gateway
         flags = [
             "--bootstrap-servers",
-            f"{HOST}:{self._ports[gateway][0]}",
+            f"{HOST}:{self.port_of(gateway)}",
             "--topic",
             TOPIC,
             "--group",
@@ -78,6 +82,7 @@ class WireClients:
             name,
             "--commit-interval-ms",
             str(self.cast.options.commit_interval_ms),
+            *(("--assignor", assignor) if (assignor := self.cast.options.assignor) else ()),
         ]
         if name.startswith(CONSOLE):
             folder = self.cast.options.folder / "console" / name
@@ -110,7 +115,11 @@ class WireClients:
         """
         if not name.startswith(CONSOLE):
             return self.cast.kill(name)
-        killed_ns = self.cast.kill_jvm(name)
+        return self.kill_told(name, "java")
+
+    def kill_told(self, name: str, program: str) -> int:
+        """kill -9 of a client below the process that tells about it; the time just before it."""
+        killed_ns = self.cast.kill_below(name, program)
         child = self.cast.children.children[name]
         child.process.wait(KILL_TIMEOUT_S)
         self.cast.gone(child, killed=True)

@@ -30,6 +30,11 @@ from zkcoord.stack.process import owned_command
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 JVM = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+ASSIGNORS = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
 READ_BYTES = 1 << 16
 EXIT_KILLED = 128 + signal.SIGKILL
 
@@ -47,10 +52,13 @@ def command(args: argparse.Namespace) -> list[str]:
     ]
     for shown in ("print.partition=true", "print.offset=true", "print.value=false"):
         words += ["--property", shown]
-    for option in (
+    options = [
         f"client.id={args.client_id}",
         f"auto.commit.interval.ms={args.commit_interval_ms}",
-    ):
+    ]
+    if args.assignor:
+        options.append(f"partition.assignment.strategy={ASSIGNORS[args.assignor]}")
+    for option in options:
         words += ["--consumer-property", option]
     java = [str(find_java().executable), *JVM, f"-Dlog4j2.configurationFile={logging}"]
     return [*java, "-cp", args.classpath, CONSOLE, *words]
@@ -66,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--group", required=True)
     p.add_argument("--client-id", default="console-consumer")
     p.add_argument("--commit-interval-ms", type=int, default=5_000)
+    p.add_argument("--assignor", choices=ASSIGNORS, help="instead of those that the client has")
     return p
 
 

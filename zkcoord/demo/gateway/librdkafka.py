@@ -24,7 +24,10 @@ from kafka.structs import TopicPartition
 from consumer.core.messages import Notice, NoticeKind
 from zkcoord.demo import actor
 
-ASSIGNOR = "cooperative-sticky"
+COOPERATIVE = {"sticky": "cooperative-sticky"}
+"""Assignors of `consumer.verifiable` with which librdkafka takes partitions one by one, and what it
+calls them; with all others a client is given all that it has each time.
+"""
 ANSWER_S = 20.0
 MS = 1_000
 
@@ -46,6 +49,8 @@ class LibrdkafkaConsumer:
         self._observer = configs["observer"]
         self._committed = configs["default_offset_commit_callback"]
         self._records_max = int(configs["max_poll_records"])
+        assignor = configs["partition_assignment_strategy"][0]
+        self._cooperative = assignor in COOPERATIVE
         self._batch: dict[TopicPartition, list[TakenRecord]] = {}
         self._done: dict[TopicPartition, int] = {}
         self._consumer = confluent_kafka.Consumer(
@@ -57,7 +62,7 @@ class LibrdkafkaConsumer:
                 "auto.offset.reset": configs["auto_offset_reset"],
                 "auto.commit.interval.ms": configs["auto_commit_interval_ms"],
                 "enable.auto.offset.store": False,
-                "partition.assignment.strategy": ASSIGNOR,
+                "partition.assignment.strategy": COOPERATIVE.get(assignor, assignor),
                 "on_commit": self._on_commit,
             }
         )
@@ -128,29 +133,42 @@ class LibrdkafkaConsumer:
         begins = {TopicPartition(tp.topic, tp.partition): max(tp.offset, 0) for tp in stored}
         if begins:
             self._observer.on_assigned(begins, now_ns)
-        consumer.incremental_assign(_partitions(begins))
+        if self._cooperative:
+            consumer.incremental_assign(_partitions(begins))
+        else:
+            consumer.assign(_partitions(begins))
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         given = {TopicPartition(tp.topic, tp.partition) for tp in partitions}
         self._forget(given)
         if given:
             self._observer.on_revoked(dict.fromkeys(given, -1), time.time_ns())
-        consumer.incremental_unassign(partitions)
+        self._unassign(consumer, partitions)
 
     def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
         lost = {TopicPartition(tp.topic, tp.partition) for tp in partitions}
         self._forget(lost)
         if lost:
             self._observer.on_lost(lost, "librdkafka says so", time.time_ns())
-        consumer.incremental_unassign(partitions)
+        self._unassign(consumer, partitions)
+
+    def _unassign(self, consumer: Any, partitions: list[Any]) -> None:
+        if self._cooperative:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         for at in partitions:
             self._batch.pop(at, None)
 
     def _on_commit(self, error: Any, partitions: list[Any]) -> None:
-        """Each partition of a commit has an answer of its own."""
-        answers = [tp for tp in partitions if tp.error is None] if error is None else []
+        """Each partition of a commit has an answer of its own; those of which there was nothing to
+        store are named, too.
+        """
+        answers = [tp for tp in partitions if tp.error is None and tp.offset >= 0]
+        if error is not None:
+            return
         offsets = {TopicPartition(tp.topic, tp.partition): tp.offset for tp in answers}
         if offsets:
             self._committed(offsets, None)

@@ -81,6 +81,8 @@ class Applications:
             "--trigger",
             "500 milliseconds",
         ]
+        if self.options.assignor:
+            words += ["--assignor", self.options.assignor]
         self.cast.start(
             name,
             ProcessKind.CONSUMER,
@@ -122,7 +124,7 @@ class Applications:
         it.
         """
         child = self.children.children[name]
-        killed_ns = self.cast.kill_jvm(name)
+        killed_ns = self.cast.kill_below(name)
         child.process.kill()
         child.process.wait(KILL_TIMEOUT_S)
         self.cast.gone(child, killed=True)

@@ -2,7 +2,8 @@
 // MS" (as long in the next handling of records), "commit", "close".
 //
 // What was handled is marked, and committed by the client: now and then, and when partitions are
-// revoked, which waits for the handler (BlockRebalanceOnPoll).
+// revoked, which waits for the handler (BlockRebalanceOnPoll). Each offset that was accepted is told
+// of: "stored", a partition and the offset.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"zkcoord/wire/lines"
 )
@@ -25,6 +27,44 @@ func numbers(found map[string][]int32) []int32 {
 	return lines.Sorted(all)
 }
 
+// stored tells which offsets of an automatic commit were accepted.
+func stored(
+	_ *kgo.Client, asked *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error,
+) {
+	if err != nil {
+		lines.Committed(err)
+		return
+	}
+	accepted := map[int32]bool{}
+	for _, topic := range answer.Topics {
+		for _, partition := range topic.Partitions {
+			accepted[partition.Partition] = partition.ErrorCode == 0
+		}
+	}
+	for _, topic := range asked.Topics {
+		for _, partition := range topic.Partitions {
+			if accepted[partition.Partition] {
+				lines.Say("stored", int64(partition.Partition), partition.Offset)
+			}
+		}
+	}
+}
+
+// commit stores what was handled, before it is given up.
+func commit(ctx context.Context, client *kgo.Client) {
+	if err := client.CommitMarkedOffsets(ctx); err != nil {
+		lines.Committed(err)
+		return
+	}
+	for _, partitions := range client.CommittedOffsets() {
+		for partition, at := range partitions {
+			if at.Offset >= 0 {
+				lines.Say("stored", int64(partition), at.Offset)
+			}
+		}
+	}
+}
+
 func settings(options lines.Options) []kgo.Opt {
 	found := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(options["bootstrap.servers"], ",")...),
@@ -36,9 +76,7 @@ func settings(options lines.Options) []kgo.Opt {
 		kgo.OnPartitionsRevoked(
 			func(ctx context.Context, client *kgo.Client, found map[string][]int32) {
 				if options["enable.auto.commit"] != "false" {
-					if err := client.CommitMarkedOffsets(ctx); err != nil {
-						lines.Committed(err)
-					}
+					commit(ctx, client)
 				}
 				lines.Say("revoked", numbers(found)...)
 			},
@@ -50,7 +88,7 @@ func settings(options lines.Options) []kgo.Opt {
 	if options["enable.auto.commit"] == "false" {
 		found = append(found, kgo.DisableAutoCommit())
 	} else {
-		found = append(found, kgo.AutoCommitMarks())
+		found = append(found, kgo.AutoCommitMarks(), kgo.AutoCommitCallback(stored))
 	}
 	options.Has("auto.offset.reset", func(value string) {
 		at := kgo.NewOffset().AtStart()

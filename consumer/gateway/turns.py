@@ -1,0 +1,77 @@
+"""Requests of one connection reach their members in the order in which they came, also where the
+broker is asked first whether they may: one that could go at once waits for those before it. Else a
+commit would overtake an earlier one, and be overwritten by it. For the same reason what is not a
+member's and blocks is done one after the other (`alone`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from consumer.gateway.frames import Head
+from consumer.gateway.wire.requests import Request
+
+Permission = asyncio.Future[frozenset[str]]
+
+
+@dataclass(slots=True)
+class WaitingTurn:
+    """A request, and whether its group may be used."""
+
+    head: Head
+    body: Any
+    request: Request
+    may: Permission
+
+
+class Turns:
+    """Those of one connection that wait."""
+
+    def __init__(self) -> None:
+        self.alone = asyncio.Lock()
+        self._waiting: deque[WaitingTurn] = deque()
+        self._followed = False
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(
+        self,
+        head: Head,
+        body: Any,
+        request: Request,
+        ask: Callable[[], Awaitable[frozenset[str]]],
+    ) -> bool:
+        """One more; whether it is the first, so that somebody has to `serve`. What another one
+        waits for is not asked again: the answer could come after that one is served, and parked.
+        """
+        same = (one.may for one in self._waiting if one.request.group == request.group)
+        may = next(same, None) or asyncio.ensure_future(ask())
+        self._waiting.append(WaitingTurn(head, body, request, may))
+        return len(self._waiting) == 1
+
+    def followed(self) -> None:
+        """Something else has come, which may wait for an answer of the broker."""
+        self._followed = bool(self._waiting)
+
+    async def serve(
+        self,
+        permitted: Callable[[WaitingTurn], None],
+        refused: Callable[[WaitingTurn], None],
+        another: Callable[[], None],
+    ) -> None:
+        """All that wait, and those that come meanwhile. `another`: what the one before is parked
+        for stands in the way of an answer that the next one waits for.
+        """
+        while self._waiting:
+            one = self._waiting[0]
+            (permitted if await one.may else refused)(one)
+            self._waiting.popleft()
+            behind = not self._waiting[0].may.done() if self._waiting else self._followed
+            if behind:
+                self._followed = False
+                another()

@@ -1,0 +1,105 @@
+"""Requests of a connection reach members in their order, whichever permission comes first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from consumer.gateway.frames import HEARTBEAT, Head
+from consumer.gateway.turns import Turns, WaitingTurn
+from consumer.gateway.wire.requests import HeartbeatRequest
+
+
+class Scene:
+    """Requests that are named by their correlation; `answers`: what the broker says of a group."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.said: list[str] = []
+        self.answers: dict[str, asyncio.Future[frozenset[str]]] = {}
+        self.serving: asyncio.Task[None] | None = None
+
+    def ask(self, group: str) -> Callable[[], Awaitable[frozenset[str]]]:
+        """The question of one group."""
+
+        def asked() -> Awaitable[frozenset[str]]:
+            self.said.append(f"ask {group}")
+            self.answers[group] = asyncio.get_running_loop().create_future()
+            return self.answers[group]
+
+        return asked
+
+    def comes(self, number: int, group: str) -> None:
+        """A request."""
+        request = HeartbeatRequest(group, "m", 1)
+        if self.turns.add(Head(HEARTBEAT, 0, number, "c"), None, request, self.ask(group)):
+            self.serving = asyncio.ensure_future(
+                self.turns.serve(
+                    self.note("serve"), self.note("refuse"), lambda: self.said.append("another")
+                )
+            )
+
+    def note(self, what: str) -> Callable[[WaitingTurn], None]:
+        """Write down what becomes of one."""
+        return lambda one: self.said.append(f"{what} {one.head.correlation_id}")
+
+    async def answer(self, group: str, *permitted: str) -> None:
+        """The broker's answer, and what follows."""
+        self.answers[group].set_result(frozenset(permitted))
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def test_what_waits_for_one_answer_goes_in_its_order_and_is_asked_once() -> None:
+    async def play() -> None:
+        scene = Scene()
+        for number in (1, 2, 3):
+            scene.comes(number, "g")
+        assert scene.turns and scene.said == ["ask g"]
+        await scene.answer("g", "g")
+        assert scene.said == ["ask g", "serve 1", "serve 2", "serve 3"] and not scene.turns
+        scene.comes(4, "g")
+        await scene.answer("g")
+        assert scene.said[4:] == ["ask g", "refuse 4"]
+
+    asyncio.run(play())
+
+
+def test_another_groups_answer_does_not_overtake() -> None:
+    async def play() -> None:
+        scene = Scene()
+        scene.comes(1, "g")
+        scene.comes(2, "h")
+        scene.comes(3, "g")
+        await scene.answer("h", "h")
+        assert scene.said == ["ask g", "ask h"]
+        await scene.answer("g")
+        assert scene.said[2:] == ["refuse 1", "serve 2", "refuse 3"]
+
+    asyncio.run(play())
+
+
+def test_what_stands_in_the_way_of_the_next_answer_is_ended() -> None:
+    async def play() -> None:
+        scene = Scene()
+        scene.comes(1, "g")
+        scene.comes(2, "h")
+        await scene.answer("g", "g")
+        assert scene.said == ["ask g", "ask h", "serve 1", "another"]
+        await scene.answer("h", "h")
+        assert scene.said[4:] == ["serve 2"]
+
+    asyncio.run(play())
+
+
+def test_a_connection_that_ends_serves_nobody() -> None:
+    async def play() -> None:
+        scene = Scene()
+        scene.comes(1, "g")
+        await asyncio.sleep(0)
+        scene.answers["g"].cancel()
+        assert scene.serving is not None
+        done, _ = await asyncio.wait([scene.serving])
+        assert done.pop().cancelled() and scene.said == ["ask g"]
+
+    asyncio.run(play())

@@ -1,0 +1,109 @@
+"""Requests of one connection are served in the order in which they come, also those of which the
+broker is asked first whether they may be.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+from tests.gateway.clients import PATIENCE_S, GatewayProcess
+from tests.gateway.raw_client import RawClient
+from tests.gateway.test_operation import Watched
+from tests.harness.kafka import create_topic, produce_numbered, unique
+from tests.harness.wait import wait_until
+from tests.kafka.groups import coordinator
+from zkcoord.stack.servers import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+RECORDS = 50
+COMMITS = 200
+EARLIER, LATER = 5, 7
+HEARTBEAT_V, COMMIT_V, FETCH_V = 3, 7, 5
+PARKED = 'zkcoord_gateway_parked{kind="heartbeat"}'
+
+
+def commit(
+    group: str, topic: str, member: str, generation: int, offset: int
+) -> OffsetCommitRequest:
+    """Of partition 0."""
+    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    part = of_topic.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        group_instance_id=None,
+        topics=[of_topic(name=topic, partitions=[part])],
+    )
+
+
+def test_a_commit_overtakes_none_that_waits_for_a_permission(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    """A heartbeat and a commit come on a connection that is new, so that the broker is asked; while
+    the heartbeat is parked, if it is, another commit comes.
+    """
+    group, topic = unique("g"), create_topic(kafka_broker.address, unique("wire"), 1)
+    produce_numbered(kafka_broker.address, topic, 1, RECORDS)
+    watched = Watched(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address)
+    with (
+        coordinator(kafka_zk_hosts),
+        watched.process as gateway,
+        RawClient(gateway.address) as first,
+        RawClient(gateway.address) as client,
+    ):
+        member, generation = first.join(group, topic)
+        beat = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member)
+        client.send(beat, HEARTBEAT_V)
+        client.send(commit(group, topic, member, generation, EARLIER), COMMIT_V)
+        wait_until(
+            lambda: client.is_answered() or watched.sample(PARKED),
+            PATIENCE_S,
+            "a heartbeat that is parked or answered",
+        )
+        client.send(commit(group, topic, member, generation, LATER), COMMIT_V)
+        assert client.receive(HeartbeatResponse, HEARTBEAT_V).error_code == 0
+        for _ in (EARLIER, LATER):
+            answer = client.receive(OffsetCommitResponse, COMMIT_V)
+            assert [p.error_code for t in answer.topics for p in t.partitions] == [0]
+        assert stored(client, group, topic) == LATER
+
+
+def stored(client: RawClient, group: str, topic: str) -> int:
+    """The group's next offset of partition 0."""
+    of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
+    asked = OffsetFetchRequest(group_id=group, topics=[of_topic(name=topic, partition_indexes=[0])])
+    found = client.ask(asked, FETCH_V, OffsetFetchResponse)
+    ((offset,),) = [[p.committed_offset for p in t.partitions] for t in found.topics]
+    return int(offset)
+
+
+def test_commits_without_a_member_do_not_overtake_each_other(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    """As a client sends them that assigns partitions to itself and does not wait for answers."""
+    group, topic = unique("g"), create_topic(kafka_broker.address, unique("wire"), 1)
+    with (
+        coordinator(kafka_zk_hosts),
+        GatewayProcess(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address) as gateway,
+        RawClient(gateway.address) as client,
+    ):
+        for offset in range(COMMITS):
+            client.send(commit(group, topic, "", -1, offset), COMMIT_V)
+        for _ in range(COMMITS):
+            answer = client.receive(OffsetCommitResponse, COMMIT_V)
+            assert [p.error_code for t in answer.topics for p in t.partitions] == [0]
+        assert stored(client, group, topic) == COMMITS - 1
