@@ -40,6 +40,7 @@ from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permission
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
 from consumer.gateway.relay.listener import Listener
+from consumer.gateway.relay.software import asks_again
 from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
 from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
@@ -377,6 +378,7 @@ class Gateway:
             connection.peer,
             connection.software,
             connection.is_shared,
+            asks_again(connection.software),
         )
         self.members.post(lambda: self.groups.request(ticket, caller, request))
 

@@ -126,6 +126,7 @@ class Wires:
             self.world.plan.deadline_ms,
             kernel.rng.choice((300, 1_000)),
             0.0 if self.world.calm else plan.slow_chance,
+            len(self.clients) % 2 == 0,
         )
         if again is not None:
             habits = replace(again.habits)

@@ -20,6 +20,7 @@ it. Times are ms.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from consumer.gateway.wire.requests import (
     BeatAnswer,
@@ -71,11 +72,7 @@ class WireClient:
         self.log = log
         self.witness = witness
         self.link = WireLink(
-            kernel,
-            self.host,
-            find,
-            self._link_changed,
-            lambda what: witness.unexpected(self, what),
+            kernel, self.host, find, self._link_changed, partial(witness.unexpected, self)
         )
         self.member_id = ""
         self.generation = -1
@@ -101,7 +98,7 @@ class WireClient:
         self._next_commit_ms = 0
         self._attempt = 0  # what an earlier one still waits for does not go on
         self.troubled_ms = kernel.now  # when it was paused or continued last
-        self.host.on_state.append(self._troubled)
+        self.host.on_state.append(lambda: setattr(self, "troubled_ms", kernel.now))
         self.host.after(kernel.between(0, 50), self._poll)
         self.host.after(kernel.between(0, habits.interval_ms), self._beat_timer)
 
@@ -122,9 +119,6 @@ class WireClient:
             return []
         return [tp for tp, at in self.positions.items() if at.processed is not None]
 
-    def _troubled(self) -> None:
-        self.troubled_ms = self.kernel.now
-
     @property
     def connection(self) -> WireConnection | None:
         """To a gateway, where there is one."""
@@ -136,6 +130,8 @@ class WireClient:
 
     def _link_changed(self) -> None:
         self._beat_sent_ms, self._beat_ok_ms = None, self.kernel.now
+        if self.connection is not None:
+            self.connection.asks_again = self.habits.asks_again
 
     # polls
 
@@ -144,8 +140,7 @@ class WireClient:
             return
         now = self.kernel.now
         if now < self.busy_until_ms:
-            self.host.after(self.busy_until_ms - now, self._poll, timer=True)
-            return
+            return self.host.after(self.busy_until_ms - now, self._poll, timer=True)
         self.finish()
         if self.connection is None:
             self.link.connect(self.habits.group, self.habits.session_ms // 2)
@@ -340,12 +335,14 @@ class WireClient:
         if self.stopped or self.fenced:
             return
         self.host.after(self.habits.interval_ms, self._beat_timer, timer=True)
+        self._beat()
+
+    def _beat(self) -> None:
         if self.connection is None or not self.stable or self.joining:
             return
         if self.kernel.now - self._beat_ok_ms > self.habits.session_ms:
             self.kernel.trace(self.host.name, "hears nothing of its coordinator")
-            self.link.disconnect()
-            return
+            return self.link.disconnect()
         if self._beat_sent_ms is None:
             self._beat_sent_ms = self.kernel.now
             asked = HeartbeatRequest(
@@ -359,6 +356,8 @@ class WireClient:
         if answer is None:
             return
         assert isinstance(answer, BeatAnswer)
+        if answer.code is WireCode.REQUEST_TIMED_OUT and self.habits.asks_again:
+            return self.host.after(RETRY_MS, self._beat)
         self._beat_ok_ms = self.kernel.now
         now = (self.member_id, self.generation)
         if (asked.member_id, asked.generation) != now or not self.stable:
@@ -460,8 +459,7 @@ class WireClient:
                 return
             assert isinstance(answer, Offsets)
             if answer.code is not WireCode.NONE:
-                self.link.disconnect()
-                return
+                return self.link.disconnect()
             for tp, at in asked.items():
                 if self.positions.get(tp) is at:
                     offset = max(answer.offsets[tp], 0)

@@ -108,6 +108,7 @@ class WireConnection:
         self.client = client
         self.gateway = gateway
         self.number = number
+        self.asks_again = False  # see `Caller`
         self.mute_ms: int | None = None  # since when nothing passes, and nobody knows
         self.broken_ms: int | None = None
         self.known_gone = False  # at the gateway
@@ -425,7 +426,8 @@ class GatewayProcess(Process):
             case _:
                 self._tickets += 1
                 self.open[self._tickets] = expected
-                caller = Caller(connection.number, connection.client.name, connection.client.name)
+                name, again = connection.client.name, connection.asks_again
+                caller = Caller(connection.number, name, name, asks_again=again)
                 self.groups.request(self._tickets, caller, request)
 
     def _answered(self, ticket: int, answer: Answer) -> None:

@@ -75,3 +75,4 @@ class WireHabits:
     rebalance_ms: int
     commit_every_ms: int
     slow_chance: float = 0.0
+    asks_again: bool = False

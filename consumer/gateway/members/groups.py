@@ -278,7 +278,13 @@ class WireGroups:
             return self.answer(ticket, BeatAnswer(code))
         ask_again = self.groups[served.group].moves.concern(served)
         served.wire.heartbeat(
-            self.clock(), ticket, caller.connection, request, caller.is_shared, ask_again
+            self.clock(),
+            ticket,
+            caller.connection,
+            request,
+            caller.is_shared,
+            ask_again,
+            caller.asks_again,
         )
         self._attach(served, caller.connection)
         return self._touched(served)

@@ -11,6 +11,7 @@ from consumer.gateway.frames import API_VERSIONS, Head
 
 SINCE = 3
 SERIAL = frozenset({"sarama"})
+JAVA, LIBRDKAFKA = "apache-kafka-java", "librdkafka"
 PART_CHARS_MAX = 100
 _PART = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -34,6 +35,15 @@ def software_of(head: Head, frame: bytes) -> str:
 def is_serial(software: str) -> bool:
     """Whether a library asks a broker for nothing else until it has an answer."""
     return software.partition(" ")[0] in SERIAL
+
+
+def asks_again(software: str) -> bool:
+    """Whether a library sends its next heartbeat after its `retry.backoff.ms` when one is answered
+    REQUEST_TIMED_OUT, and makes nothing else of that. So do Java's (AbstractCoordinator: an error
+    that it does not know is `failHeartbeat`) and librdkafka and what is built on it
+    (rd_kafka_err_action: a retry).
+    """
+    return software.startswith(f"{JAVA} ") or LIBRDKAFKA in software
 
 
 def _is_part(text: str) -> bool:

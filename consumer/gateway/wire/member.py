@@ -184,9 +184,10 @@ class WireMember:
         request: HeartbeatRequest,
         is_shared: bool = False,
         ask_again: bool = False,
+        comes_again: bool = False,
     ) -> None:
         """Heartbeat: answered when there is something to say; at once on a shared connection.
-        `ask_again`: others move, and the client should ask again what it has.
+        `ask_again`: others move, the client should ask what it has; `comes_again`: see `Caller`.
         """
         self._interval.came(now_ms)
         self._heard(now_ms, connection)
@@ -197,9 +198,8 @@ class WireMember:
             code = WireCode.REBALANCE_IN_PROGRESS
         if code is not WireCode.NONE or is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
-        self.parked_beat = Parked(
-            ticket, connection, now_ms + self._interval.hold_ms(self.session_timeout_ms)
-        )
+        until = now_ms + self._interval.hold_ms(self.session_timeout_ms)
+        self.parked_beat = Parked(ticket, connection, until, comes_again)
 
     def commit(self, now_ms: int, ticket: int, connection: int, request: CommitRequest) -> None:
         """OffsetCommit of a member: only what it holds is stored."""
@@ -277,8 +277,9 @@ class WireMember:
 
     def another_request(self, now_ms: int, connection: int) -> None:
         """Something else was asked on a connection: what is parked there stands in its way."""
-        if self.parked_beat is not None and self.parked_beat.connection == connection:
-            self._end_beat(WireCode.NONE, now_ms)
+        beat = self.parked_beat
+        if beat is not None and beat.connection == connection:
+            self._end_beat(self._interval.overtaken(beat.comes_again), now_ms)
         self._end_commits(connection)
 
     def disconnected(self, now_ms: int, connection: int) -> None:
@@ -477,6 +478,7 @@ class WireMember:
         if self.parked_beat is not None:
             ticket, self.parked_beat = self.parked_beat.ticket, None
             self._presence.seen_ms = now_ms or self._presence.seen_ms
+            self._interval.answered(code)
             self._reply(ticket, BeatAnswer(code))
 
     def _end(self, code: WireCode, reason: str, ending: WayOut = WayOut.OVER) -> None:

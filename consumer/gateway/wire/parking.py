@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from .actions import WireTimes
+from .requests import WireCode
 
 INTERVALS_KEPT = 7
 MOVES_KEPT = 32
@@ -17,11 +18,12 @@ MOVES_KEPT = 32
 
 @dataclass(slots=True)
 class Parked:
-    """A request without its answer yet."""
+    """A request without its answer yet. `comes_again`: see `Caller.asks_again`."""
 
     ticket: int
     connection: int
     until_ms: int
+    comes_again: bool = False
 
 
 class MovesPace:
@@ -86,6 +88,21 @@ class HeartbeatInterval:
         self._times = times
         self._intervals: deque[int] = deque(maxlen=INTERVALS_KEPT)
         self._last_ms: int | None = None
+        self._ended_well = True
+
+    def answered(self, code: WireCode) -> None:
+        """How the last one was answered."""
+        self._ended_well = code is not WireCode.REQUEST_TIMED_OUT
+
+    def overtaken(self, comes_again: bool) -> WireCode:
+        """What to answer one behind which another request stands: a client that sends the next one
+        soon can be told something then, others not before their interval is over. Not twice: such
+        an answer keeps no client's session alive.
+        """
+        if not comes_again or not self._ended_well:
+            return WireCode.NONE
+        self.interrupted()
+        return WireCode.REQUEST_TIMED_OUT
 
     def interrupted(self) -> None:
         """Something else was asked in between: the next one says nothing of the interval."""

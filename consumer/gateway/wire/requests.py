@@ -18,6 +18,7 @@ class WireCode(enum.IntEnum):
 
     NONE = 0
     UNKNOWN_TOPIC_OR_PARTITION = 3
+    REQUEST_TIMED_OUT = 7
     OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
@@ -43,7 +44,8 @@ class WireCode(enum.IntEnum):
 class Caller:
     """Who asks: the connection; for people the client id of its requests, its address, and its
     library with its version ("": not known). `is_shared`: the connection is for records too, and
-    nothing may stand in their way.
+    nothing may stand in their way. `asks_again`: a heartbeat that is answered REQUEST_TIMED_OUT is
+    followed by the next one a moment later, and has no other consequence.
     """
 
     connection: int
@@ -51,6 +53,7 @@ class Caller:
     host: str = ""
     library: str = ""
     is_shared: bool = False
+    asks_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

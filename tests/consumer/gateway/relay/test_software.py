@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway.frames import Head, decode_head
-from consumer.gateway.relay.software import software_of
+from consumer.gateway.relay.software import asks_again, software_of
 
 
 def frame_of(name: str, version: str, api_version: int = 3, client_id: str = "me") -> bytes:
@@ -74,3 +74,18 @@ def test_junk_raises_nothing() -> None:
             mutant[drawn.randrange(len(mutant))] = drawn.randrange(256)
         found = software_of(Head(18, 3, 7, "me"), bytes(mutant))
         assert len(found) <= 201 and found.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("apache-kafka-java 3.9.2", True),
+        ("librdkafka 2.16.0", True),
+        ("confluent-kafka-python 2.16.0-librdkafka-2.16.0", True),
+        ("kgo 1.20", False),
+        ("apache-kafka-javascript 1", False),
+        ("", False),
+    ],
+)
+def test_who_sends_the_next_heartbeat_soon(name: str, again: bool) -> None:
+    assert asks_again(name) is again

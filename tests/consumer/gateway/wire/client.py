@@ -80,11 +80,13 @@ class Scene:
         self.wire.sync(self.now, self._ticket(), connection, SyncRequest("g", "m-1", given))
         return self._look()
 
-    def beat(self, connection: int = 1, generation: int | None = None) -> int:
+    def beat(
+        self, connection: int = 1, generation: int | None = None, comes_again: bool = False
+    ) -> int:
         """Heartbeat."""
         given = self.wire.generation if generation is None else generation
         request = HeartbeatRequest("g", "m-1", given)
-        self.wire.heartbeat(self.now, self._ticket(), connection, request)
+        self.wire.heartbeat(self.now, self._ticket(), connection, request, comes_again=comes_again)
         return self._look()
 
     def commit(

@@ -130,6 +130,18 @@ def test_another_request_on_its_connection_ends_a_parked_heartbeat() -> None:
     assert scene.answers[ticket] == BeatAnswer(OK)
 
 
+def test_a_client_that_asks_again_soon_is_told_to_when_its_commit_comes() -> None:
+    """Every other time: it must hear now and then that all is well."""
+    scene = member_of(0)
+    answers = []
+    for _ in range(4):
+        ticket = scene.beat(comes_again=True)
+        scene.other()
+        answers.append(scene.answers[ticket])
+    again = BeatAnswer(WireCode.REQUEST_TIMED_OUT)
+    assert answers == [again, BeatAnswer(OK)] * 2
+
+
 def test_a_client_is_silent_from_when_its_parked_request_is_answered() -> None:
     """Before it could say nothing: some clients skip the heartbeat that is due meanwhile."""
     scene = member_of(0, session_ms=6_000)

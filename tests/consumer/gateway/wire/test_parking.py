@@ -1,9 +1,10 @@
-"""How long what others give up is waited for."""
+"""How long what others give up is waited for, and what heartbeats are answered."""
 
 from __future__ import annotations
 
 from consumer.gateway.wire.actions import WireTimes
-from consumer.gateway.wire.parking import MOVES_KEPT, MovesPace
+from consumer.gateway.wire.parking import MOVES_KEPT, HeartbeatInterval, MovesPace
+from consumer.gateway.wire.requests import WireCode
 
 TIMES = WireTimes()
 
@@ -28,3 +29,22 @@ def test_what_was_long_ago_is_forgotten() -> None:
     for _ in range(MOVES_KEPT):
         pace.took(10)
     assert pace.flux_ms == TIMES.flux_ms
+
+
+def test_an_overtaken_heartbeat_comes_again_but_not_twice() -> None:
+    interval = HeartbeatInterval(TIMES)
+    assert interval.overtaken(comes_again=False) is WireCode.NONE
+    for _ in range(2):
+        for code in (WireCode.REQUEST_TIMED_OUT, WireCode.NONE):
+            assert interval.overtaken(comes_again=True) is code
+            interval.answered(code)
+
+
+def test_one_that_comes_again_says_nothing_of_the_interval() -> None:
+    interval = HeartbeatInterval(TIMES)
+    for now_ms in (0, 3_000):
+        interval.came(now_ms)
+    assert interval.overtaken(comes_again=True) is WireCode.REQUEST_TIMED_OUT
+    interval.came(3_100)
+    interval.came(6_100)
+    assert interval.hold_ms(60_000) == int(3_000 * TIMES.heartbeat_part)
