@@ -86,7 +86,7 @@ bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, a
 bench-hostile: setup ## joins of healthy groups beside strangers whose small input makes large work
 	@$(PY) -m tests.bench.hostile $(if $(QUICK),--quick)
 
-bench-gateway: setup ## unmodified clients through the gateway beside the same clients directly (librdkafka, kafka-python, Java 3.9 and 4.1; franz-go and sarama with go, kafkajs with node and npm, aiokafka with pip): changes, relay, produce, stuck, lost, many (an hour and three quarters; QUICK=1: less; PART=relay ONLY="franz-go kafkajs"; 4: a toolchain is missing)
+bench-gateway: setup ## unmodified clients through the gateway beside the same clients directly (librdkafka, kafka-python, Java 3.9 and 4.1; franz-go and sarama with go, kafkajs with node and npm, aiokafka with pip): changes, relay, produce, spread, stuck, lost, many (two hours; QUICK=1: less; PART=relay ONLY="franz-go kafkajs"; 4: a toolchain is missing)
 	@$(PY) -m tests.bench.gateway $(if $(QUICK),--quick) $(if $(PART),--part $(PART)) $(if $(ONLY),--only $(ONLY))
 
 bench-consumer: setup ## the consumer beside kafka-python's: throughput, idle, slow members, restarts, pauses, start-up

@@ -9,6 +9,7 @@ changes     how long a group of each kind of client needs for a join, a leave, a
             (--only, --assignors and --rounds are of this part; `gateway_changes`)
 relay       how fast consumers read, and what a GB costs the gateway (`gateway_relay`)
 produce     how fast producers write, and how soon it is acknowledged (`gateway_produce`)
+spread      the same changes, with the clients at two gateways (`gateway_spread`)
 stuck       a client is stuck in its handler while another joins (`gateway_stuck`)
 lost        one of two gateways is killed (`gateway_lost`)
 many        a thousand light members, and further joins beside them (`gateway_many`)
@@ -31,6 +32,7 @@ from tests.bench import (
     gateway_many,
     gateway_produce,
     gateway_relay,
+    gateway_spread,
     gateway_stuck,
 )
 from tests.bench.figures import Section
@@ -44,6 +46,7 @@ CHANGES = "changes"
 OTHERS = {
     "relay": gateway_relay.run,
     "produce": gateway_produce.run,
+    "spread": gateway_spread.run,
     "stuck": gateway_stuck.run,
     "lost": gateway_lost.run,
     "many": gateway_many.run,
