@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireTimes
+from consumer.gateway.wire.actions import (
+    Begin,
+    Gone,
+    Remember,
+    Reply,
+    Tell,
+    WayOut,
+    WireTimes,
+    Written,
+)
 from consumer.gateway.wire.judging import JoinWishes
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
@@ -177,16 +186,11 @@ class Scene:
             self.remember()
         return self.tickets
 
-    def remember(self, is_member: bool = True, heard: bool = False) -> None:
-        """It is written down what the client is about to be told, or the member is none any more,
-        of which its agent has `heard`.
-        """
+    def remember(self, how: Written = Written.DONE, heard: bool = False) -> None:
+        """It is written down what the client is about to be told, or not."""
         tickets, self.to_remember = self.to_remember, []
         for ticket in tickets:
-            if is_member:
-                self.wire.remembered(self.now, ticket)
-            else:
-                self.wire.not_remembered(self.now, ticket, heard)
+            self.wire.remembered(self.now, ticket, how, heard)
         self._look()
 
 
