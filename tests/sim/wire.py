@@ -63,10 +63,13 @@ class Wires:
         )
 
     def _is_well(self, gateway: GatewayProcess) -> bool:
-        """One that has been paused for long is not, though nothing has happened to it lately."""
-        zk = self.world.zk
-        bad = max(gateway.disturbed_ms, gateway.host.link_bad_until(), zk.frozen_until_ms)
-        runs = gateway.host.alive and not gateway.host.paused
+        """One that has been paused for long is not, though nothing has happened to it lately; nor
+        one that has just lost a connection, though the weather that did it is over.
+        """
+        zk, host = self.world.zk, gateway.host
+        lost_ms = zk.broke_ms.get(host.name, 0)
+        bad = max(gateway.disturbed_ms, host.link_bad_until(), zk.frozen_until_ms, lost_ms)
+        runs = host.alive and not host.paused
         return runs and zk.weather_is_fine and self.kernel.now - bad > WELL_AFTER_MS
 
     def _leading(self) -> str:

@@ -248,6 +248,7 @@ class SimEnsemble:
         self.log: list[Txn] = []
         self.zxid = 0
         self.frozen_until_ms = 0
+        self.broke_ms: dict[str, int] = {}  # when the weather last broke a connection of a host
         self.sessions: dict[int, Session] = {}
         self.observers: list[Observer] = []
         self.refusals: list[str] = []
@@ -289,6 +290,7 @@ class SimEnsemble:
         write = kind == "multi"
         if self.kernel.chance(w.lose_request_chance if write else w.lose_other_request_chance):
             self.kernel.fault("lost_request" if write else f"lost_{kind}", host.name)
+            self.broke_ms[host.name] = self.kernel.now
             self.break_conn(conn)
             return
         lose_reply = self.kernel.chance(w.lose_reply_chance if write else w.lose_other_reply_chance)
@@ -455,6 +457,7 @@ class SimEnsemble:
         if conn.lose_next_reply and not conn.broken:
             conn.lose_next_reply = False
             self.kernel.fault("lost_reply", conn.port.host.name)
+            self.broke_ms[conn.port.host.name] = self.kernel.now
             self.break_conn(conn)
             return
         self._reply(conn, reply, result)

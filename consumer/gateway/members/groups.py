@@ -34,6 +34,7 @@ from consumer.gateway.wire.actions import (
     Tell,
     WayOut,
     WireTimes,
+    WrittenDown,
 )
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.judging import CONSUMER, WAITING, judge
@@ -277,15 +278,7 @@ class WireGroups:
         if served is None:
             return self.answer(ticket, BeatAnswer(code))
         ask_again = self.groups[served.group].moves.concern(served)
-        served.wire.heartbeat(
-            self.clock(),
-            ticket,
-            caller.connection,
-            request,
-            caller.is_shared,
-            ask_again,
-            caller.asks_again,
-        )
+        served.wire.heartbeat(self.clock(), ticket, caller, request, ask_again)
         self._attach(served, caller.connection)
         return self._touched(served)
 
@@ -340,6 +333,10 @@ class WireGroups:
             served.wire.told(self.clock(), message)
             if isinstance(message, msg.Assigned):
                 self._remember_again(served)
+            alone = self.memory is not None and served.wire.presence.gone_ms is not None
+            if isinstance(message, msg.Lost) and alone and not served.wire.held:
+                # it may be at another gateway, which has taken it over: this one must not do so
+                served.wire.hand_over("its membership is lost, and its client is not here")
         self._touched(served)
 
     def _remember_again(self, served: ServedMember) -> None:
@@ -365,6 +362,8 @@ class WireGroups:
                     self._remember(served, action.ticket)
                 case Gone():
                     self._gone(served, action)
+        while served.unwritten and served.agent.name:
+            self._remember(served, served.unwritten.pop())
         if served.closing and served.agent.finished:
             self._closing.pop(id(served), None)
         self._note_wake(served)
@@ -393,15 +392,15 @@ class WireGroups:
     def _remember(self, served: ServedMember, ticket: int) -> None:
         member = served.agent.name
 
-        def done(is_member: bool) -> None:
-            if is_member:
-                served.wire.remembered(self.clock(), ticket)
-            else:
-                served.wire.not_remembered(self.clock(), ticket, served.agent.name != member)
+        def done(how: WrittenDown) -> None:
+            heard = served.agent.name != member
+            served.wire.remembered(self.clock(), ticket, how, heard)
             self._touched(served)
 
         if self.memory is None:
-            self.post(lambda: done(True))
+            self.post(lambda: done(WrittenDown.DONE))
+        elif served.renamed and not member:
+            served.unwritten.append(ticket)
         else:
             served.remembered_as = served.registered_as
             self._write(self.memory, served, done)
@@ -410,10 +409,10 @@ class WireGroups:
         known, served.remembered = served.remembered, True
         client, member = served.to_remember(), served.agent.name
 
-        def written(is_member: bool) -> None:
-            if is_member and member and client.member_id == served.wire.member_id:
+        def written(how: WrittenDown) -> None:
+            if how is WrittenDown.DONE and client.member_id == served.wire.member_id:
                 served.renamed = False
-            done(is_member)
+            done(how)
 
         memory.write(served.group, client, member, known, written)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from consumer.gateway.own_session import OwnSession
+from consumer.gateway.wire.actions import WrittenDown
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     AclEntry,
@@ -48,8 +49,7 @@ TRIES = 4
 TOLD_MAX = 1_000
 """Of so many groups it is said that their clients cannot be remembered."""
 
-Done = Callable[[bool], None]
-"""Says whether who writes is still the member that it was, as far as is known."""
+Done = Callable[[WrittenDown], None]
 Key = tuple[str, str]
 """A group, and the name of a client's node there (`RememberedClient.node`)."""
 Found = Sequence[RememberedClient | None]
@@ -66,9 +66,8 @@ class Memory(Protocol):
     def write(
         self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
-        """Remember a client; `done` is called when it is so, or cannot be; with False where it is
-        not, since the member's registration is gone. `known`: something was remembered of it
-        before, as far as is known.
+        """Remember a client; `done` is called when it is so, or cannot be. `known`: something was
+        remembered of it before, as far as is known.
         """
 
     def forget(self, group: str, node: str, member: str) -> None:
@@ -118,11 +117,11 @@ class ClientMemory:
         """See `Memory`."""
         port, data = self._session.port, encode_client(client)
         if not member or len(data) > DOCUMENT_BYTES_MAX:
-            return done(True)
+            return done(WrittenDown.DONE if member else WrittenDown.LATER)
         path = self._layout.client(group, client.node)
         self._due[path] = (group, client, member, known)
         if port is None:
-            return done(True)
+            return done(WrittenDown.LATER)
         check = Check(self._layout.registration(group, member), 0)
         return self._put(port, check, path, data, known, TRIES, done)
 
@@ -160,7 +159,7 @@ class ClientMemory:
 
         def answered(result: MultiResult) -> None:
             if isinstance(result, Unanswered):
-                return done(True)
+                return done(WrittenDown.LATER)
             # the check of the membership stands first: who has lost it writes nothing
             is_member = not isinstance(result, Rejected) or result.index > 0
             error = result.error if isinstance(result, Rejected) and is_member else None
@@ -169,7 +168,8 @@ class ClientMemory:
                     return again(not made)
                 return port.multi([check, Create(above, b"", acl=self._acl)], parent_made)
             self._written(path, data)
-            return done(is_member) if error is None else self._refused(above, error, done)
+            how = WrittenDown.DONE if is_member else WrittenDown.GONE
+            return done(how) if error is None else self._refused(above, error, done)
 
         port.multi([check, put], answered)
 
@@ -183,7 +183,7 @@ class ClientMemory:
                 shown(above),
                 error.value,
             )
-        return done(True)
+        return done(WrittenDown.DONE)
 
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""

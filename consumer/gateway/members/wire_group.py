@@ -69,7 +69,8 @@ class ServedMember:
     `patient_since_ms`: of one whose heartbeats are not parked, when it asked what it has now.
     `registered_as`: the registration under which its agent was told something last;
     `remembered_as`: the one under which it was written down what its client was told. `renamed`:
-    another client has its instance since, and that is not written down yet.
+    another client has its instance since, and that is not written down yet; `unwritten`: the
+    JoinGroups that wait for the registration with which it can be.
     """
 
     group: str
@@ -83,6 +84,7 @@ class ServedMember:
     registered_as: str = ""
     remembered_as: str = ""
     renamed: bool = False
+    unwritten: list[int] = field(default_factory=list)
     drain: Drain | None = None
 
     @property

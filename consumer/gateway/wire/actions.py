@@ -113,6 +113,14 @@ class Remember:
     ticket: int
 
 
+class WrittenDown(enum.Enum):
+    """What became of what was to be written down."""
+
+    DONE = "it is written, or never can be"
+    LATER = "ZooKeeper does not answer now"
+    GONE = "the member's registration is gone, so nothing is"
+
+
 class WayOut(enum.Enum):
     """What becomes of the agent of a member that is over."""
 

@@ -26,13 +26,14 @@ from consumer.core import messages as msg
 from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
-from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes
+from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes, WrittenDown
 from .committing import Committing, judged
 from .judging import WAITING, JoinWishes
 from .parking import HeartbeatInterval, Parked, Presence
 from .requests import (
     Answer,
     BeatAnswer,
+    Caller,
     CommitAnswer,
     CommitRequest,
     HeartbeatRequest,
@@ -77,7 +78,7 @@ class WireMember:
         self._lost: set[TopicPartition] = set()
         self._forming = False
         self._changed_ms = 0
-        self._presence = Presence()
+        self.presence = Presence()
         self._flux_ms = 0
         self._epoch = 0
         self.parked_sync: Parked | None = None
@@ -97,7 +98,7 @@ class WireMember:
         self.session_timeout_ms, self.topics = client.session_timeout_ms, client.topics
         self.client_id, self.host = client.client_id, client.host
         self.has, self.synced, self._joined = client.has, True, True
-        self._presence.seen_ms = now_ms
+        self.presence.seen_ms = now_ms
         self._restoring = Restoring(self.times, now_ms, client.has, client.generation)
         self._out.append(Tell(msg.Subscribe(Subscription(dict.fromkeys(client.topics, 1)))))
 
@@ -180,26 +181,24 @@ class WireMember:
         self,
         now_ms: int,
         ticket: int,
-        connection: int,
+        caller: Caller,
         request: HeartbeatRequest,
-        is_shared: bool = False,
         ask_again: bool = False,
-        comes_again: bool = False,
     ) -> None:
         """Heartbeat: answered when there is something to say; at once on a shared connection.
-        `ask_again`: others move, the client should ask what it has; `comes_again`: see `Caller`.
+        `ask_again`: others move, and the client should ask again what it has.
         """
         self._interval.came(now_ms)
-        self._heard(now_ms, connection)
+        self._heard(now_ms, caller.connection)
         self._end_beat(WireCode.NONE)
         self._catch_up(request.generation)
         code = self._code(request.generation)
         if code is WireCode.NONE and ask_again:
             code = WireCode.REBALANCE_IN_PROGRESS
-        if code is not WireCode.NONE or is_shared or self.protocol in WAITING:
+        if code is not WireCode.NONE or caller.is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
         until = now_ms + self._interval.hold_ms(self.session_timeout_ms)
-        self.parked_beat = Parked(ticket, connection, until, comes_again)
+        self.parked_beat = Parked(ticket, caller.connection, until, caller.asks_again)
 
     def commit(self, now_ms: int, ticket: int, connection: int, request: CommitRequest) -> None:
         """OffsetCommit of a member: only what it holds is stored."""
@@ -240,24 +239,23 @@ class WireMember:
         if not self.over:
             self._end(WireCode.NOT_COORDINATOR, reason, WayOut.WAITS)
 
-    def remembered(self, now_ms: int, ticket: int) -> None:
-        """What the client is to be told was written down, or cannot be."""
-        answer = self._remembering.pop(ticket, None)
-        if answer is not None:
-            self._presence.seen_ms = now_ms
-            self._reply(ticket, answer)
-
-    def not_remembered(self, now_ms: int, ticket: int, heard: bool) -> None:
-        """It was not, as the registration is gone: none of it is so, unless the agent `heard`."""
-        answer = self._remembering.pop(ticket, None)
+    def remembered(self, now_ms: int, ticket: int, how: WrittenDown, heard: bool = True) -> None:
+        """What the client is to be told was written down, or not. Where its registration is gone
+        none of it is so, unless the agent `heard`. Who takes an instance over waits until it can.
+        """
+        answer: Answer | None = self._remembering.pop(ticket, None)
         if answer is None:
             return
-        self._presence.seen_ms = now_ms
-        self.synced = False
-        if not heard:
+        self.presence.seen_ms = now_ms
+        if isinstance(answer, JoinAnswer) and how is not WrittenDown.DONE:
+            self._renamed = True
+            answer = refused(answer, WireCode.COORDINATOR_NOT_AVAILABLE)
+        elif how is WrittenDown.GONE:
+            answer, self.synced = SyncAnswer(WireCode.REBALANCE_IN_PROGRESS), False
+        if how is WrittenDown.GONE and not heard:
             self._lost |= frozenset(self.held)
             self._lose(frozenset(self.held))
-        self._reply(ticket, refused(answer, WireCode.REBALANCE_IN_PROGRESS))
+        self._reply(ticket, answer)
 
     def succeeded(self, member_id: str) -> None:
         """Another client has this instance now, under this id; what the one before waits for is
@@ -265,7 +263,7 @@ class WireMember:
         """
         self.member_id, self._renamed = member_id, True
         self._end_waits(WireCode.FENCED_INSTANCE_ID)
-        self._presence.connections.clear()
+        self.presence.connections.clear()
         self._interval.forget()
 
     def others_move(self, now_ms: int, until_ms: int) -> None:
@@ -284,14 +282,14 @@ class WireMember:
 
     def disconnected(self, now_ms: int, connection: int) -> None:
         """A connection is gone."""
-        if connection not in self._presence.connections:
+        if connection not in self.presence.connections:
             return
         if self.parked_beat is not None and self.parked_beat.connection == connection:
             self._end_beat(WireCode.NONE)
         if self.parked_sync is not None and self.parked_sync.connection == connection:
             self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         self._end_commits(connection)
-        self._presence.disconnected(now_ms, connection)
+        self.presence.disconnected(now_ms, connection)
 
     # the agent
 
@@ -378,7 +376,7 @@ class WireMember:
         if self.over:
             return
         if now_ms >= self._expires_ms():
-            silent = bool(self._presence.connections)
+            silent = bool(self.presence.connections)
             return self.leave("its session timeout is over" if silent else "it is gone")
         if self.parked_beat is not None and now_ms >= self.parked_beat.until_ms:
             self._end_beat(WireCode.NONE, now_ms)
@@ -414,7 +412,7 @@ class WireMember:
         self._out.append(Remember(ticket))
 
     def _heard(self, now_ms: int, connection: int) -> None:
-        self._presence.heard(now_ms, connection)
+        self.presence.heard(now_ms, connection)
 
     def _expires_ms(self) -> int:
         """When it is gone. Whose request is parked, or whose assignment is being written down, is
@@ -424,9 +422,9 @@ class WireMember:
             parked.until_ms for parked in (self.parked_sync, self.parked_beat) if parked is not None
         ]
         if self._remembering:
-            waits.append(self._presence.seen_ms + self.times.restore_ms)
+            waits.append(self.presence.seen_ms + self.times.restore_ms)
         grace_ms = self.times.disconnect_grace_ms if self.instance is None else None
-        return self._presence.expires_ms(waits, self.session_timeout_ms, grace_ms)
+        return self.presence.expires_ms(waits, self.session_timeout_ms, grace_ms)
 
     def _give_up_due(self) -> None:
         """Answer the revocations of which the client has let go."""
@@ -446,7 +444,7 @@ class WireMember:
                 self.commit(now_ms, one.ticket, one.connection, one.request)
         if self.parked_sync is not None and now_ms >= self._sync_due_ms(self.parked_sync):
             ticket, self.parked_sync = self.parked_sync.ticket, None
-            self._presence.seen_ms = now_ms
+            self.presence.seen_ms = now_ms
             self.has, self.synced = self.given, True
             partitions = tuple(sorted(self.has))
             self._answer_written(ticket, SyncAnswer(WireCode.NONE, partitions, self.protocol))
@@ -457,7 +455,7 @@ class WireMember:
 
     def _sync_due_ms(self, sync: Parked) -> int:
         if self.has - self.given:
-            return self._presence.seen_ms  # it waits to hear what to give up
+            return self.presence.seen_ms  # it waits to hear what to give up
         if not self.given and not self._nothing_to_get:
             return sync.until_ms
         settle = self.times.forming_ms if self._forming else self.times.settle_ms
@@ -477,7 +475,7 @@ class WireMember:
     def _end_beat(self, code: WireCode, now_ms: int | None = None) -> None:
         if self.parked_beat is not None:
             ticket, self.parked_beat = self.parked_beat.ticket, None
-            self._presence.seen_ms = now_ms or self._presence.seen_ms
+            self.presence.seen_ms = now_ms or self.presence.seen_ms
             self._interval.answered(code)
             self._reply(ticket, BeatAnswer(code))
 

@@ -12,6 +12,7 @@ import pytest
 from consumer.core import messages as msg
 from consumer.gateway.members.memory import Found, Key
 from consumer.gateway.members.recalls import KEYS_PER_TURN, WAITING_MAX
+from consumer.gateway.wire.actions import WrittenDown
 from consumer.gateway.wire.requests import (
     BeatAnswer,
     CommitAnswer,
@@ -24,7 +25,6 @@ from consumer.gateway.wire.requests import (
     SyncRequest,
     WireCode,
 )
-from consumer.gateway.wire.subscription import encode_subscription
 from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
 from zkcoord.core.model import Subscription
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
@@ -71,7 +71,7 @@ class Remembering:
         client: RememberedClient,
         member: str,
         known: bool,
-        done: Callable[[bool], None],
+        done: Callable[[WrittenDown], None],
     ) -> None:
         """See `Memory`."""
 
@@ -79,7 +79,7 @@ class Remembering:
             self.writers.append(member)
             if not self.fenced:
                 self.clients[group, client.node] = client
-            done(not self.fenced)
+            done(WrittenDown.GONE if self.fenced else WrittenDown.DONE)
 
         if self.holds_writes:
             self._writes.append(written)
@@ -339,70 +339,17 @@ def test_a_heartbeat_that_comes_from_another_gateway_holds_up_nothing_that_came_
     assert world.answers == {1: BeatAnswer(WireCode.NONE)}
 
 
-def test_who_takes_an_instance_over_is_remembered_before_it_knows() -> None:
-    memory = Remembering()
+def test_a_member_that_is_lost_while_its_client_is_not_here_is_not_taken_back() -> None:
+    memory = Remembering(CLIENT)
     world = World(memory=memory)
-    first = world.join(instance="i").member_id
+    world.ask(HeartbeatRequest("g", "m", 4))
     world.tell(0, msg.Assigned({TP: 0}, 1))
-    second = world.join(instance="i").member_id
-    assert first != second
-    assert memory.clients["g", "i"].member_id == second
-
-
-def test_who_took_an_instance_over_here_keeps_it_though_that_is_not_written_yet() -> None:
-    memory = Remembering()
-    world = World(memory=memory)
-    first = world.join(instance="i").member_id
-    sync = SyncRequest("g", first, 1, "i")
-    world.tell(0, msg.Assigned({TP: 0}, 1))
-    world.ask(sync)
-    world.wait(TIMES.forming_ms)
-    assert memory.clients["g", "i"].member_id == first
-    memory.holds_writes = True
-    second = world.join_later(instance="i")
-    for _ in range(2):
-        assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
-            WireCode.FENCED_INSTANCE_ID
-        )
-    memory.let_go_of_writes()
-    world.run()
-    answer = world.answers[second]
-    assert isinstance(answer, JoinAnswer) and answer.code is WireCode.NONE
-    assert memory.clients["g", "i"].member_id == answer.member_id
-    assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
-        WireCode.FENCED_INSTANCE_ID
-    )
-
-
-def test_who_took_an_instance_over_with_other_assignors_keeps_it_until_that_is_written() -> None:
-    memory = Remembering()
-    world = World(memory=memory)
-    first = world.join(instance="i").member_id
-    memory.clients["g", "i"] = replace(CLIENT, member_id=first, instance="i")
-    second = world.join(
-        instance="i", protocols=(("roundrobin", encode_subscription(["t"])),)
-    ).member_id
-    ((wire, _),) = world.groups.agents("g")
-    assert wire.member_id == second != first
-    assert memory.clients["g", "i"].member_id == second
-
-
-def test_who_has_an_instance_at_another_gateway_is_not_fenced_by_this_one() -> None:
-    """It has taken it over there; this one has not heard of that yet."""
-    memory = Remembering()
-    world = World(memory=memory)
-    first = world.member(instance="i")
-    memory.clients["g", "i"] = replace(CLIENT, instance="i")
-    reads = len(memory.reads)
-    world.ask(HeartbeatRequest("g", first, 1, "i"))
-    assert len(memory.reads) == reads, "who is known here is not looked for"
-    world.groups.another_request(1)
-    assert world.ask(HeartbeatRequest("g", "m", 4, "i")) is None, "it waits for what comes back"
-    assert [wire.member_id for wire, _ in world.groups.agents("g")] == ["m"]
-    assert world.agents[0].finished
-    assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
-        WireCode.FENCED_INSTANCE_ID
-    ), "the one before is"
+    world.tell(0, msg.Lost((TP,), "", 2))
+    assert not world.agents[0].finished, "its client is here, and hears of it"
+    world.tell(0, msg.Assigned({TP: 0}, 3))
+    world.groups.disconnected(1)
+    world.tell(0, msg.Lost((TP,), "", 4))
+    assert world.agents[0].finished and world.groups.agents("g") == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from consumer.gateway.members import memory as memory_module
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.own_session import OwnSession
+from consumer.gateway.wire.actions import WrittenDown
 from tests.consumer.gateway.members.test_handing_over import CLIENT
 from zkcoord.zk.port import (
     OPEN_ACL,
@@ -61,11 +62,11 @@ def _memory() -> tuple[Ensemble, ClientMemory]:
 
 def test_what_is_said_without_a_connection_is_written_when_there_is_one() -> None:
     ensemble, memory = _memory()
-    done: list[bool] = []
+    done: list[WrittenDown] = []
     memory.write("g", CLIENT, "member", True, done.append)
     later = replace(CLIENT, generation=5)
     memory.write("g", later, "member", True, done.append)
-    assert done == [True, True] and ensemble.written == [], "its client does not wait"
+    assert done == [WrittenDown.LATER] * 2 and ensemble.written == [], "its client does not wait"
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(later)]
     ensemble.asked[0][1](Committed(()))
@@ -77,11 +78,11 @@ def test_what_is_said_without_a_connection_is_written_when_there_is_one() -> Non
 def test_what_was_not_answered_is_written_again() -> None:
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
-    done: list[bool] = []
+    done: list[WrittenDown] = []
     memory.write("g", CLIENT, "member", True, done.append)
     ensemble.tell(Suspended())
     ensemble.asked[0][1](Unanswered())
-    assert done == [True]
+    assert done == [WrittenDown.LATER]
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(CLIENT)] * 2
 
@@ -136,14 +137,16 @@ def test_what_can_be_tried_again_is_due_until_it_is_answered_for_good() -> None:
 def test_who_has_lost_the_membership_is_said_to_have() -> None:
     ensemble, memory = _memory()
     ensemble.tell(Connected(1, 6_000))
-    done: list[bool] = []
+    done: list[WrittenDown] = []
     memory.write("g", CLIENT, "member", True, done.append)
     ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
     memory.write("g", CLIENT, "member", True, done.append)
     ensemble.asked[-1][1](Rejected(1, ZkError.NO_AUTH))
-    assert done == [False, True], "that it cannot be written is another matter"
+    assert done == [WrittenDown.GONE, WrittenDown.DONE], (
+        "that it cannot be written is another matter"
+    )
     memory.write("g", CLIENT, "member", False, done.append)
     ensemble.asked[-1][1](Rejected(1, ZkError.NO_NODE))
     ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
     ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
-    assert done == [False, True, False]
+    assert done == [WrittenDown.GONE, WrittenDown.DONE, WrittenDown.GONE]

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireTimes
+from consumer.gateway.wire.actions import (
+    Begin,
+    Gone,
+    Remember,
+    Reply,
+    Tell,
+    WayOut,
+    WireTimes,
+    WrittenDown,
+)
 from consumer.gateway.wire.judging import JoinWishes
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import (
     Answer,
+    Caller,
     CommitRequest,
     HeartbeatRequest,
     JoinRequest,
@@ -86,7 +96,8 @@ class Scene:
         """Heartbeat."""
         given = self.wire.generation if generation is None else generation
         request = HeartbeatRequest("g", "m-1", given)
-        self.wire.heartbeat(self.now, self._ticket(), connection, request, comes_again=comes_again)
+        caller = Caller(connection, asks_again=comes_again)
+        self.wire.heartbeat(self.now, self._ticket(), caller, request)
         return self._look()
 
     def commit(
@@ -179,16 +190,11 @@ class Scene:
             self.remember()
         return self.tickets
 
-    def remember(self, is_member: bool = True, heard: bool = False) -> None:
-        """It is written down what the client is about to be told, or the member is none any more,
-        of which its agent has `heard`.
-        """
+    def remember(self, how: WrittenDown = WrittenDown.DONE, heard: bool = False) -> None:
+        """It is written down what the client is about to be told, or not."""
         tickets, self.to_remember = self.to_remember, []
         for ticket in tickets:
-            if is_member:
-                self.wire.remembered(self.now, ticket)
-            else:
-                self.wire.not_remembered(self.now, ticket, heard)
+            self.wire.remembered(self.now, ticket, how, heard)
         self._look()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.actions import WayOut
+from consumer.gateway.wire.actions import WayOut, WrittenDown
 from consumer.gateway.wire.requests import (
     BeatAnswer,
     CommitAnswer,
@@ -177,8 +177,8 @@ def test_who_waits_until_its_assignment_is_written_is_there() -> None:
     scene.settle()
     scene.wait(12_000)
     assert not scene.gone and sync not in scene.answers
-    scene.remember()
-    assert given(scene, sync) == [0]
+    scene.remember(WrittenDown.LATER)
+    assert given(scene, sync) == [0], "it goes on without"
     scene.wait(5_999)
     assert not scene.gone
     scene.wait(1)
@@ -205,7 +205,7 @@ def test_what_was_not_written_since_it_is_no_member_is_not_told(heard: bool) -> 
     sync = scene.sync()
     scene.assigned(0)
     scene.settle()
-    scene.remember(is_member=False, heard=heard)
+    scene.remember(WrittenDown.GONE, heard)
     assert scene.answers[sync] == SyncAnswer(WireCode.REBALANCE_IN_PROGRESS)
     assert bool(scene.wire.held) is heard, "what it has under another registration it has"
     scene.remembers = True
@@ -258,11 +258,16 @@ def test_who_takes_an_instance_over_is_answered_when_it_is_written_down() -> Non
     """Else a gateway that goes on with it takes the one before for the later one."""
     scene = member_of(0, instance="i")
     scene.remembers = False
-    for is_member, code in ((False, WireCode.REBALANCE_IN_PROGRESS), (True, OK)):
-        scene.wire.succeeded("m-2")
+    scene.wire.succeeded("m-2")
+    later = WireCode.COORDINATOR_NOT_AVAILABLE
+    for how, code in (
+        (WrittenDown.GONE, later),
+        (WrittenDown.LATER, later),
+        (WrittenDown.DONE, OK),
+    ):
         join = scene.join()
         assert join not in scene.answers and scene.wire.member_id == "m-2"
-        scene.remember(is_member)
+        scene.remember(how)
         answer = scene.answers[join]
         assert isinstance(answer, JoinAnswer)
         assert (answer.code, answer.member_id) == (code, "m-2")
