@@ -36,9 +36,8 @@ def fields(lines: Sequence[str], group: str, heads: Sequence[str] = ("GROUP", "T
         words = line.split()
         if words[0] in heads and line == line.upper():
             heading = line.replace("COORDINATOR (ID)", "COORDINATOR-(ID)").split()
-            found["columns"] = " ".join(heading)
         elif heading and (words[0] == group or heading[0] == "TOPIC"):
-            found |= row(heading, line)
+            found |= {"columns": " ".join(heading), **row(heading, line)}
         elif heading and heading[0] == "GROUP":
             continue
         else:
