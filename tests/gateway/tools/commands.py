@@ -138,7 +138,8 @@ AT_LAST = [
     *admins(DELETED, "describe", "offsets", "delete offsets", "delete"),
     Command(JAVA, "alter", DELETED),
     *admins(MADE_ANEW, "list", "describe", "offsets"),
-    *tool(MADE_ANEW, *LOOKS, "--delete-offsets --group {group} --topic {topic}"),
+    *tool(MADE_ANEW, "--list --state", "--describe --group {group}"),
+    *tool(MADE_ANEW, "--delete-offsets --group {group} --topic {topic}"),
     *admins(BARE, "list", "describe", "offsets"),
     *tool(BARE, "--list --state", "--describe --group {group}", "--delete --group {group}"),
 ]
