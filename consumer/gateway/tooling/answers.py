@@ -28,7 +28,7 @@ from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_partition
 
 CONSUMER = "consumer"
-CLASSIC = "Classic"
+CLASSIC = "classic"
 KAFKAS_STATES = {
     GroupState.EMPTY: "Empty",
     GroupState.PREPARING_REBALANCE: "PreparingRebalance",
@@ -149,7 +149,7 @@ def list_groups(store: GroupStore, head: Head, body: Any, kafkas: list[Any]) -> 
         )
         for group in listed
         if not states or KAFKAS_STATES.get(group.state, "").lower() in states
-        if not types or CLASSIC.lower() in types
+        if not types or CLASSIC in types
     ]
     names = {group.group_id for group in ours}
     others = [group for group in kafkas if group.group_id not in names]

@@ -87,7 +87,6 @@ RESETS = (
     f"{RESET} --all-topics --to-current --export",
     f"{RESET} --topic {{topic}} --to-latest --export --execute",
     f"{RESET} --topic no-such-topic --to-earliest --execute",
-    f"{RESET} --topic {{topic}}:99 --to-earliest --execute",
     f"{RESET} --topic {{topic}}",
     f"{RESET} --to-earliest",
     "--describe --group {group}",
@@ -112,8 +111,6 @@ DELETIONS = (
     "--describe --group {group}",
     "--delete-offsets --group {group} --topic {topic}:0",
     "--delete-offsets --group {group} --topic no-such-topic",
-    "--delete-offsets --group {group} --topic {topic}",
-    "--describe --group {group}",
     "--delete-offsets --group {group}",
 )
 LAST = (
@@ -122,7 +119,8 @@ LAST = (
     "--delete --group {group}",
     "--list --state",
 )
-LIVE, EMPTY, DELETED = "live", "empty", "deleted"
+LIVE, EMPTY, DELETED, MADE_ANEW, BARE = "live", "empty", "deleted", "altered", "without offsets"
+"""States of the group. Altered: one that had been deleted, and of which an offset was stored."""
 
 WHILE_LIVE = [
     *tool(LIVE, *LOOKS, *REFUSED_WHILE_LIVE, *GONE),
@@ -138,4 +136,10 @@ WHEN_EMPTY = [
 AT_LAST = [
     *tool(DELETED, *LAST),
     *admins(DELETED, "describe", "offsets", "delete offsets", "delete"),
+    Command(JAVA, "alter", DELETED),
+    *admins(MADE_ANEW, "list", "describe", "offsets"),
+    *tool(MADE_ANEW, "--list --state", "--describe --group {group}"),
+    *tool(MADE_ANEW, "--delete-offsets --group {group} --topic {topic}"),
+    *admins(BARE, "list", "describe", "offsets"),
+    *tool(BARE, "--list --state", "--describe --group {group}", "--delete --group {group}"),
 ]

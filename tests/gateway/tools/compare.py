@@ -65,6 +65,7 @@ def compared(
     ):
         here = Side(gateway.address, f"{group}-ours", topic, ours, folder / "gateway")
         there = Side(broker, f"{group}-real", topic, kafkas, folder)
+        here.others, there.others = there.group, here.group
         for side in (here, there):
             side.begin(PARTITIONS * EACH)
         found += asked(here, there, commands.WHILE_LIVE)

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 LOG = re.compile(r"^(\[?\d{4}-\d\d-\d\d|SLF4J|log4j|WARNING: |OpenJDK)")
-KEYS = ("PARTITION", "CLIENT-ID", "NEW-OFFSET")
+TRACE = re.compile(r"^(\s+at |Caused by: |java\.)")
+SENTENCES = ("Error:", "Consumer", "Warning:", "*")
+MAY_BE_EMPTY = ("GROUP-INSTANCE-ID", "ASSIGNMENT-STRATEGY")
 LINE = "text"
 
 Fields = dict[str, str]
@@ -24,11 +26,17 @@ def plain(said: str, names: Mapping[str, str]) -> list[str]:
     for name, word in names.items():
         said = said.replace(name, word)
     said = PORT.sub("PORT", UUID.sub("UUID", said))
-    return [line.rstrip() for line in said.splitlines() if line.strip() and not LOG.match(line)]
+    return [
+        line.rstrip()
+        for line in said.splitlines()
+        if line.strip() and not LOG.match(line) and not TRACE.match(line)
+    ]
 
 
 def fields(lines: Sequence[str], group: str, heads: Sequence[str] = ("GROUP", "TOPIC")) -> Fields:
-    """Of the tool: tables, and the rest as lines. Rows of other groups are nobody's here."""
+    """Of the tool: tables, and the rest as lines. What is said of groups that are not of the
+    comparison is left out.
+    """
     found: Fields = {}
     heading: list[str] = []
     rest: list[str] = []
@@ -36,12 +44,11 @@ def fields(lines: Sequence[str], group: str, heads: Sequence[str] = ("GROUP", "T
         words = line.split()
         if words[0] in heads and line == line.upper():
             heading = line.replace("COORDINATOR (ID)", "COORDINATOR-(ID)").split()
-            found["columns"] = " ".join(heading)
         elif heading and (words[0] == group or heading[0] == "TOPIC"):
-            found |= row(heading, line)
-        elif heading and heading[0] == "GROUP":
+            found |= {"columns": " ".join(heading), **row(heading, line)}
+        elif heading and heading[0] == "GROUP" and words[0] not in SENTENCES:
             continue
-        else:
+        elif "group '" not in line or "'GROUP-" in line:
             rest.append(line)
     for number, line in enumerate(sorted(rest)):
         found[f"{LINE} {number}" if number else LINE] = line
@@ -49,9 +56,13 @@ def fields(lines: Sequence[str], group: str, heads: Sequence[str] = ("GROUP", "T
 
 
 def row(heading: Sequence[str], line: str) -> Fields:
-    """One row. The coordinator and its id are two words."""
+    """One row. The coordinator and its id are two words; some columns may be empty."""
     words = re.sub(r"(\S+:PORT)\s+\(", r"\1(", line)
     cells = words.split()
+    if len(cells) == len(heading) - 1:
+        for name in MAY_BE_EMPTY:
+            if name in heading:
+                cells.insert(heading.index(name), "")
     named = dict(zip(heading, cells))
     about = [f"{named[key]}" for key in ("TOPIC", "PARTITION") if key in named]
     if not about and "CLIENT-ID" in named:

@@ -66,13 +66,14 @@ def tools(version: str, java: Java) -> Iterator[Tools]:
 
 
 class Side:
-    """A gateway or a broker, at `address`, with its group."""
+    """A gateway or a broker, at `address`, with its group. `others` is the other side's group."""
 
     def __init__(self, address: str, group: str, topic: str, tools: Tools, folder: Path) -> None:
         self.address, self.group, self.topic = address, group, topic
         self.tools = tools
         self.folder = folder
         self.none = f"{group}-none"
+        self.others = ""
         self.members: list[Librdkafka] = []
 
     def begin(self, records: int) -> None:
@@ -135,7 +136,7 @@ class Side:
             commands.KCAT: self._kcat,
         }[command.who](command.words)
         names = {self.none: "GROUP-NONE", self.group: "GROUP-A", self.topic: "TOPIC-A"}
-        return plain("\n".join(said), {**names, str(self.folder): "FOLDER"})
+        return plain("\n".join(said), {**names, self.others: "GROUP-B", str(self.folder): "FOLDER"})
 
     def _tool(self, words: str) -> Sequence[str]:
         file = self.folder / "offsets.csv"
