@@ -8,7 +8,7 @@ from typing import Any
 from consumer.core import messages as msg
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.wire_group import ServedMember
-from consumer.gateway.wire.actions import Written
+from consumer.gateway.wire.actions import WrittenDown
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import WireCode
@@ -26,7 +26,7 @@ def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
             self._write(self.memory, served, lambda _: None)
 
         def done() -> None:
-            served.wire.remembered(self.clock(), ticket, Written.DONE)
+            served.wire.remembered(self.clock(), ticket, WrittenDown.DONE)
             self._touched(served)
             self.post(write)
 
@@ -38,7 +38,7 @@ def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
 def _never_written(original: Callable[..., None]) -> Callable[..., None]:
     def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
         def done() -> None:
-            served.wire.remembered(self.clock(), ticket, Written.DONE)
+            served.wire.remembered(self.clock(), ticket, WrittenDown.DONE)
             self._touched(served)
 
         self.post(done)

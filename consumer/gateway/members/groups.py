@@ -114,7 +114,6 @@ class WireGroups:
         if self.closing:
             return self.answer(ticket, refusal(request, WireCode.NOT_COORDINATOR))
         if self.recalls is not None:
-            self._give_way(request)
             keys = unknown(request, self.groups.get(request.group))
             if keys:
                 return self.recalls.wait(WaitingRequest(ticket, caller, request, keys))
@@ -182,32 +181,28 @@ class WireGroups:
 
     # clients of other gateways
 
-    def _give_way(self, request: Request) -> None:
-        """What is known here of a client that was at another gateway meanwhile is void."""
-        group = self.groups.get(request.group)
-        if group is not None and isinstance(
-            request, SyncRequest | HeartbeatRequest | CommitRequest
-        ):
-            served = group.members.get(request.member_id)
-            if served is not None and served.wire.is_behind(request.generation):
-                served.wire.hand_over("another gateway has served its client since")
-                self._touched(served)
-
     def _restore(self, name: str, client: RememberedClient) -> None:
         if self.closing:
             return
         group = self.groups.setdefault(name, self._group(name))
+        here = group.members.get(client.member_id)
         other = group.of_instance(client.instance) if client.instance is not None else None
-        if other and not other.renamed and other.wire.member_id != client.member_id:
-            other.wire.hand_over("another client has its instance, at another gateway")
-            self._touched(other)
-            self.groups[name] = group
+        if here is not None and here.wire.is_behind(client.generation):
+            self._give_way(group, here, "another gateway has served its client since")
+        elif other and not other.renamed and other.wire.member_id != client.member_id:
+            self._give_way(group, other, "another client has its instance, at another gateway")
         served = self.newcomers.restore(group, client)
         if served is not None:
             served.remembered = True
             self.taken_over += 1
             self._touched(served)
         self._drop_if_empty(group)
+
+    def _give_way(self, group: WireGroup, served: ServedMember, why: str) -> None:
+        """What is known of it here is void."""
+        served.wire.hand_over(why)
+        self._touched(served)
+        self.groups[group.name] = group
 
     def _recalled(self, waiting: WaitingRequest) -> None:
         if self.closing:

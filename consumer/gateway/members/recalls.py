@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from consumer.gateway.members.memory import Found, Key, Memory
 from consumer.gateway.members.wire_group import WireGroup
-from consumer.gateway.wire.requests import Caller, LeaveRequest, Request
+from consumer.gateway.wire.requests import Caller, JoinRequest, LeaveRequest, Request
 from zkcoord.znodes.gateway_nodes import (
     RememberedClient,
     instance_of_client,
@@ -37,9 +37,15 @@ class WaitingRequest:
 
 
 def unknown(request: Request, group: WireGroup | None) -> tuple[Key, ...]:
-    """Where it is remembered who is named in a request and is no member of its group here."""
+    """Where it is remembered who is named in a request and is no member of its group here, or has
+    not been given the generation that it names: it may have been at another gateway since.
+    """
     if not is_group(request.group):
         return ()
+    if group is not None and not isinstance(request, JoinRequest | LeaveRequest):
+        here = group.members.get(request.member_id)
+        if here is not None and here.wire.is_behind(request.generation):
+            return ((request.group, here.to_remember().node),)
     named = (
         request.members
         if isinstance(request, LeaveRequest)

@@ -376,6 +376,17 @@ def test_a_client_that_was_at_another_gateway_meanwhile_is_looked_for_again(
     assert world.ask(HeartbeatRequest("g", "m", 4)) == BeatAnswer(refused), "an earlier one"
 
 
+def test_a_generation_that_nobody_was_given_is_refused_and_costs_nothing_else() -> None:
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    world.ask(HeartbeatRequest("g", "m", 4))
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    refused = BeatAnswer(WireCode.ILLEGAL_GENERATION)
+    assert world.ask(HeartbeatRequest("g", "m", 5)) == refused
+    assert [wire.generation for wire, _ in world.groups.agents("g")] == [4]
+    assert not world.agents[0].finished and len(world.agents) == 1
+
+
 def test_who_has_lost_its_membership_tells_its_client_nothing_of_what_it_had() -> None:
     memory = Remembering()
     world = World(memory=memory)
