@@ -44,8 +44,8 @@ TRIED_FIRST = {
     "no_partial_stop": (81, 95, 137),
     "stores_unasked": (13, 15, 16),
     "leaves_unasked": (36, 40),
-    "wire_no_drain": (7,),
-    "wire_fenced_goes_on": (69,),
+    "wire_no_drain": (1,),
+    "wire_fenced_goes_on": (112,),
     "wire_goes_back": (112,),
 }
 

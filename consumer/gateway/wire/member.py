@@ -87,7 +87,7 @@ class WireMember:
         self._tokens = 0
         self.commits_under_way: dict[int, Committing] = {}
         self._remembering: dict[int, JoinAnswer | SyncAnswer] = {}
-        self._renamed = False
+        self._renamed = self._has_unwritten = False
         self._restoring: Restoring | None = None
         self._returned = Returned()
         self._out: list[WireAction] = []
@@ -155,7 +155,7 @@ class WireMember:
         # what was lost is not, once it has come back, what the client still believes to own
         self._again = (self._again | self._lost) & self.has
         self._lost.clear()
-        self.synced = False
+        self.synced = self._has_unwritten = False
         self._give_up_due()
         self.generation = min(self.generation + 1, GENERATION_MAX)
         answer = JoinAnswer(WireCode.NONE, self.member_id, self.generation, self.protocol)
@@ -396,12 +396,12 @@ class WireMember:
         return WireCode.REBALANCE_IN_PROGRESS if busy else WireCode.NONE
 
     def _catch_up(self, generation: int) -> None:
-        """A client that had joined again, and was not given anything before its gateway was lost,
-        names a later generation than was written down.
+        """A client that had joined again, and was given nothing before its gateway was lost, or
+        what could not be written then, names a later generation than was written down.
         """
         restoring = self._restoring
         if restoring is not None and restoring.generation == self.generation < generation:
-            self.generation, self.synced = generation, False
+            self.generation, self.synced, self._has_unwritten = generation, False, True
 
     def _reply(self, ticket: int, answer: Answer) -> None:
         self._out.append(Reply(ticket, answer))
@@ -428,7 +428,8 @@ class WireMember:
 
     def _give_up_due(self) -> None:
         """Answer the revocations of which the client has let go."""
-        for token, given, kept in self._revocations.answered(self.has):
+        has = frozenset(self.held) if self._has_unwritten else self.has
+        for token, given, kept in self._revocations.answered(has):
             for tp in given:
                 self.held.pop(tp, None)
             self._out.append(Tell(msg.Revoked(token, {}, tuple(sorted(kept)))))

@@ -222,3 +222,25 @@ def test_a_commit_of_a_connection_that_is_gone_makes_nobody_there() -> None:
     scene.assigned(0)
     scene.wait(TIMES.disconnect_grace_ms)
     assert scene.gone, "nobody has come back"
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_what_a_client_was_told_that_was_not_written_is_given_up_only_when_it_joins(
+    cooperative: bool,
+) -> None:
+    """A later generation than was written says that it may have been told anything."""
+    scene = restored(0, cooperative=cooperative)
+    scene.beat(generation=8)
+    scene.assigned(0, 1)
+    scene.told.clear()
+    scene.revoke(5, 1, in_part=True)
+    assert scene.told == []
+    scene.join(tps(0, 1))
+    if cooperative:
+        assert scene.told == []
+        sync = scene.sync()
+        scene.settle()
+        answer = scene.answers[sync]
+        assert isinstance(answer, SyncAnswer) and answer.partitions == tuple(tps(0))
+        scene.join(tps(0))
+    assert scene.told == [msg.Revoked(5, {})]
