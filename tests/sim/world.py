@@ -689,6 +689,9 @@ class World:
         )
         while self._restless() and self.kernel.now < limit:
             self.kernel.run_until(self.kernel.now + QUIET_MS)
+        # whose connection was cut before may be given up just now, by the gateway that it left
+        if self.wires is not None and self.unsettled() and not self._settle(self.liveness_ms):
+            return False
         before = self.checker.commands_sent
         heard = self.wires.heard() if self.wires is not None else {}
         self.kernel.run_until(self.kernel.now + QUIET_MS)
