@@ -46,7 +46,7 @@ TRIED_FIRST = {
     "leaves_unasked": (36, 40),
     "wire_no_drain": (1,),
     "wire_fenced_goes_on": (112,),
-    "wire_goes_back": (112,),
+    "wire_goes_back": (192,),
 }
 
 
