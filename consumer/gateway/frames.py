@@ -73,8 +73,8 @@ MAX_VERSIONS = {
     ADD_OFFSETS_TO_TXN: 4,
     TXN_OFFSET_COMMIT: 5,
 }
-"""Of the APIs that are answered here: the highest version, each from 0 (of `TRANSACTIONS` what the
-broker has of these, since most groups' go on to it).
+"""Of the APIs that are answered here: the highest version, each from 0 (of `TRANSACTIONS`,
+ListGroups and DescribeGroups what the broker has of these, since others than ours go on to it).
 """
 
 _CLASSES: dict[int, tuple[Any, Any]] = {

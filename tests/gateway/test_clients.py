@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer as KafkaPythonConsumer
+from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.gateway.clients import (
@@ -243,6 +244,31 @@ def test_groups_that_are_not_coordinated_go_to_kafka_itself(
         assert ours in described and theirs not in described
         first.close()
         second.close()
+
+
+def test_who_asks_for_a_group_of_kafkas_own_asks_in_a_version_that_its_broker_has(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path, topic: str
+) -> None:
+    """DescribeGroups 6 is answered here, and is not known to brokers before Kafka 4."""
+    with (
+        coordinator(kafka_zk_hosts),
+        GatewayProcess(
+            tmp_path / "gateway",
+            kafka_zk_hosts,
+            kafka_broker.address,
+            "--coordinated-groups",
+            "ours-.*",
+        ) as gateway,
+    ):
+        theirs = unique("theirs-")
+        client = Librdkafka(gateway.address, theirs, topic)
+        shared([client], PARTITIONS)
+        admin = KafkaAdminClient(bootstrap_servers=gateway.address)
+        described = admin.describe_groups([theirs])[theirs]
+        assert described["group_state"] == "Stable" and len(described["members"]) == 1
+        assert theirs in [group["group_id"] for group in admin.list_groups()]
+        admin.close()
+        client.close()
 
 
 def test_what_a_group_has_committed_in_kafka_is_where_it_begins(

@@ -25,8 +25,10 @@ from consumer.gateway.frames import (
     API_VERSIONS,
     BAD,
     DESCRIBE_CLUSTER,
+    DESCRIBE_GROUPS,
     FETCH,
     FIND_COORDINATOR,
+    LIST_GROUPS,
     MAX_VERSIONS,
     METADATA,
     PRODUCE,
@@ -44,6 +46,8 @@ CAPS = {
     17: 1,  # SaslHandshake
     API_VERSIONS: 4,
 }
+RELAYED_TOO = (*TRANSACTIONS, DESCRIBE_GROUPS, LIST_GROUPS)
+"""What is answered here, and goes on to the broker as well: for groups that are Kafka's own."""
 REWRITTEN = (METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER)
 SASL_HANDSHAKE = 17
 
@@ -129,7 +133,7 @@ def _api_versions(head: Head, frame: bytes, place: Place, others: Others) -> byt
     for api in response.api_keys:
         if api.api_key in HIDDEN:
             continue
-        if api.api_key in TRANSACTIONS:
+        if api.api_key in RELAYED_TOO:
             api.max_version = min(api.max_version, MAX_VERSIONS[api.api_key])
         elif api.api_key in MAX_VERSIONS:
             api.min_version, api.max_version = 0, MAX_VERSIONS[api.api_key]

@@ -32,6 +32,7 @@ const consumer = kafka.consumer({
 
 let owned = [];
 let hang = 0;
+let closing = false;
 const reached = new Map(); // partition -> the offset to commit
 
 function give_up(event) {
@@ -43,6 +44,9 @@ function give_up(event) {
 
 consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
   give_up("revoked");
+  if (closing) {
+    return; // it joins once more before it leaves, and hands out nothing
+  }
   owned = (payload.memberAssignment[topic] ?? []).slice().sort((a, b) => a - b);
   say("assigned", owned);
 });
@@ -103,6 +107,7 @@ async function order(line) {
   } else if (line === "commit") {
     await commit();
   } else if (line === "close") {
+    closing = true;
     say("closes");
     await consumer.disconnect();
     say("closed");

@@ -1,0 +1,52 @@
+"""What clients are offered: no version of what is relayed that the broker has not."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from consumer.gateway.frames import (
+    API_VERSIONS,
+    DESCRIBE_GROUPS,
+    FETCH,
+    JOIN_GROUP,
+    LIST_GROUPS,
+    MAX_VERSIONS,
+    TXN_OFFSET_COMMIT,
+    Head,
+)
+from consumer.gateway.relay.rewriting import CAPS, rewritten
+
+CONSUMER_GROUP_HEARTBEAT = 68
+
+
+def offered(api: int, low: int, high: int) -> tuple[int, int] | None:
+    """What is made of a broker's offer."""
+    of = ApiVersionsResponse.ApiVersion
+    response = ApiVersionsResponse(
+        error_code=0, api_keys=[of(api_key=api, min_version=low, max_version=high)]
+    )
+    response.API_VERSION = 0
+    response.with_header(correlation_id=1)
+    frame = bytes(response.encode(header=True, framed=False))
+    head = Head(API_VERSIONS, 0, 1, "c")
+    answer = rewritten(head, frame, lambda _, address: address, ())
+    found = ApiVersionsResponse.decode(answer[4:], version=0, header=True).api_keys
+    return (found[0].min_version, found[0].max_version) if found else None
+
+
+@pytest.mark.parametrize("api", [DESCRIBE_GROUPS, LIST_GROUPS, TXN_OFFSET_COMMIT])
+def test_what_may_be_a_brokers_to_answer_is_offered_in_versions_that_it_has(api: int) -> None:
+    ours = MAX_VERSIONS[api]
+    assert offered(api, 1, ours - 1) == (1, ours - 1)
+    assert offered(api, 0, ours + 1) == (0, ours)
+
+
+def test_what_is_never_a_brokers_to_answer_is_offered_as_it_is_answered_here() -> None:
+    assert offered(JOIN_GROUP, 2, 3) == (0, MAX_VERSIONS[JOIN_GROUP])
+
+
+def test_what_carries_addresses_or_goes_around_the_gateway_is_not_offered() -> None:
+    assert offered(FETCH, 0, 17) == (0, CAPS[FETCH])
+    assert offered(FETCH, 0, 3) == (0, 3)
+    assert offered(CONSUMER_GROUP_HEARTBEAT, 0, 1) is None
