@@ -342,6 +342,8 @@ class Gateway:
             may = permissions(connection, GroupRight.READ, (request.group,))
             self._spawn(self.tools.commit(connection, head, body, request, may))
             return None
+        if isinstance(request, CommitRequest):
+            connection.turns.commits(head)
         group = request.group
         if not connection.turns and is_known(connection, GroupRight.READ, group):
             self._to_member(connection, head, body, request)
@@ -394,6 +396,7 @@ class Gateway:
     def closed(self, connection: ClientConnection) -> None:
         """A connection is gone."""
         self._connections.pop(connection.number, None)
+        connection.turns.close()
         self.members.post(lambda: self.groups.disconnected(connection.number))
 
     def _find_coordinator(

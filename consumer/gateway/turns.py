@@ -1,7 +1,8 @@
 """Requests of one connection reach their members in the order in which they came, also where the
 broker is asked first whether they may: one that could go at once waits for those before it. Else a
 commit would overtake an earlier one, and be overwritten by it. For the same reason what is not a
-member's and blocks is done one after the other (`alone`).
+member's and blocks is done one after the other (`alone`), and after the commits that came before it
+(`settled`): who commits and asks at once what is stored hears of the commit.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Turns:
 
     def __init__(self) -> None:
         self.alone = asyncio.Lock()
+        self._commits: set[int] = set()  # by their heads
+        self._answered = asyncio.Event()
         self._waiting: deque[WaitingTurn] = deque()
         self._followed = False
 
@@ -53,6 +56,27 @@ class Turns:
         may = next(same, None) or asyncio.ensure_future(ask())
         self._waiting.append(WaitingTurn(head, body, request, may))
         return len(self._waiting) == 1
+
+    def commits(self, head: Head) -> None:
+        """A member's commit has come."""
+        self._commits.add(id(head))
+
+    def answered(self, head: Head) -> None:
+        """A request was answered, or will not be."""
+        self._commits.discard(id(head))
+        self._answered.set()
+
+    def close(self) -> None:
+        """The connection is gone: nothing is waited for."""
+        self._commits.clear()
+        self._answered.set()
+
+    async def settled(self) -> None:
+        """Until those commits are answered that have come so far."""
+        before = set(self._commits)
+        while before & self._commits:
+            self._answered.clear()
+            await self._answered.wait()
 
     def followed(self) -> None:
         """Something else has come, which may wait for an answer of the broker."""

@@ -82,12 +82,39 @@ def test_a_commit_overtakes_none_that_waits_for_a_permission(
         assert stored(client, group, topic) == LATER
 
 
+def test_what_is_stored_is_asked_after_the_commits_that_came_before(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    """A member commits and asks at once, without waiting for the answers of its commits."""
+    group, topic = unique("g"), create_topic(kafka_broker.address, unique("wire"), 1)
+    produce_numbered(kafka_broker.address, topic, 1, RECORDS)
+    with (
+        coordinator(kafka_zk_hosts),
+        GatewayProcess(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address) as gateway,
+        RawClient(gateway.address) as client,
+    ):
+        member, generation = client.join(group, topic)
+        for offset in range(1, RECORDS):
+            client.send(commit(group, topic, member, generation, offset), COMMIT_V)
+            client.send(fetch(group, topic), FETCH_V)
+            client.receive(OffsetCommitResponse, COMMIT_V)
+            assert offset_in(client.receive(OffsetFetchResponse, FETCH_V)) == offset
+
+
 def stored(client: RawClient, group: str, topic: str) -> int:
     """The group's next offset of partition 0."""
+    return offset_in(client.ask(fetch(group, topic), FETCH_V, OffsetFetchResponse))
+
+
+def fetch(group: str, topic: str) -> OffsetFetchRequest:
+    """Of partition 0."""
     of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
-    asked = OffsetFetchRequest(group_id=group, topics=[of_topic(name=topic, partition_indexes=[0])])
-    found = client.ask(asked, FETCH_V, OffsetFetchResponse)
-    ((offset,),) = [[p.committed_offset for p in t.partitions] for t in found.topics]
+    return OffsetFetchRequest(group_id=group, topics=[of_topic(name=topic, partition_indexes=[0])])
+
+
+def offset_in(answer: OffsetFetchResponse) -> int:
+    """Of the one partition."""
+    ((offset,),) = [[p.committed_offset for p in t.partitions] for t in answer.topics]
     return int(offset)
 
 

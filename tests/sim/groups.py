@@ -63,6 +63,9 @@ class Known:
     # every instance that left and did not come back: the end of its grace is an event, whenever it
     # left
     missing: set[str] = field(default_factory=set)
+    # instances with a place, by the report: of one that is gone for good the coordinator may not
+    # have read the last registration (wire 1149)
+    promised: set[str] = field(default_factory=set)
     quarantined_ms: int | None = None  # not later than this
     # the first eviction since something was started or stopped; of one that is gone already, only
     # its command is deleted
@@ -216,7 +219,8 @@ class Groups:
         if old is None or not old.instance or not old.grace_ms:
             return self._news(known)
         if known.stayed is None:
-            if not self._at_rest(known) or known.missing:
+            here = {m.instance for m in known.members.values()} | {old.instance}
+            if not self._at_rest(known) or known.missing or known.promised - here:
                 known.missing.add(old.instance)
                 return self._news(known)
             known.stayed = set(known.members)
@@ -276,6 +280,7 @@ class Groups:
             known.told.clear()
             return
         known.state, known.overwritten = str(report.get("state", "")), False
+        known.promised = {str(one["instance"]) for one in report.get("departed", ())}
         # one that is gone: the report is of the world before, though as many members are there now
         owners = {part.partition("=")[0] for part in str(report.get("ownership", "")).split()}
         if (

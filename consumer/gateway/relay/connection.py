@@ -110,8 +110,7 @@ class ClientConnection(asyncio.Protocol):
         # of the frame that comes: bytes not yet split, and what is left of one that passes
         self._in = bytearray()
         self._left = 0
-        # of the broker's answers: the same
-        self._answer = bytearray()
+        self._answer = bytearray()  # of the broker's answers: the same
         self._answer_left = 0
         self._paused_by: set[str] = set()
         self._asked: set[asyncio.Future[bytes]] = set()
@@ -280,6 +279,7 @@ class ClientConnection(asyncio.Protocol):
                 expected.ready = frame
                 self.figures.answered(head.key, codes, time.monotonic() - expected.since_s)
                 break
+        self.turns.answered(head)
         self._flush()
 
     def pass_on(self, head: Head, frame: bytes, after: Callable[[bytes], None]) -> None:

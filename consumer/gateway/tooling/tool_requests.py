@@ -55,6 +55,7 @@ class ToolRequests:
             return connection.answer_later(head, answers.refused(head, body), REFUSED)
         match head.key:
             case frames.OFFSET_FETCH:
+                await connection.turns.settled()
                 work = partial(answers.fetch_offsets, self.store, head, body)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))

@@ -103,3 +103,25 @@ def test_a_connection_that_ends_serves_nobody() -> None:
         assert done.pop().cancelled() and scene.said == ["ask g"]
 
     asyncio.run(play())
+
+
+def test_what_is_stored_is_asked_after_the_commits_that_have_come() -> None:
+    async def play() -> None:
+        turns = Turns()
+        first, second, later = (Head(8, 7, number, "me") for number in range(3))
+        turns.commits(first)
+        turns.commits(second)
+        waiting = asyncio.ensure_future(turns.settled())
+        await asyncio.sleep(0)
+        turns.commits(later)
+        turns.answered(first)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        turns.answered(second)
+        await waiting
+        waiting = asyncio.ensure_future(turns.settled())
+        await asyncio.sleep(0)
+        turns.close()
+        await waiting
+
+    asyncio.run(play())
