@@ -257,18 +257,21 @@ class WireChecker:
                 self.checker.violate("W2", f"{host} fetches {tp} while {client.host.name} has it")
 
     def synced(self, client: WireClient, generation: int) -> None:
-        """W3 and W4. A generation that could not be written down is forgotten with its gateway."""
+        """W3 and W4. A generation that could not be written down is forgotten with its gateway; one
+        that was away knows no later ones before it hears that it has lost its members (wire 290).
+        """
         known = self.of(client)
         known.names.add(self.instance(client))
+        well = client.connection is not None and self.is_well(client.connection.gateway)
         if self._remembered(client) < generation:
             self.kernel.happened["told without being remembered"] += 1
             awake = self.kernel.now - client.troubled_ms > AWAKE_MS
-            if awake and client.connection and self.is_well(client.connection.gateway):
+            if awake and well:
                 self.checker.violate(
                     "W3", f"{client.host.name} is given what nobody else could know of"
                 )
             return
-        if known.member_id == client.member_id and generation < known.generation:
+        if well and known.member_id == client.member_id and generation < known.generation:
             self.checker.violate(
                 "W4",
                 f"{client.host.name} is given an assignment with generation {generation} after"
