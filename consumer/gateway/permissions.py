@@ -30,9 +30,11 @@ from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.wire.requests import WireCode
+from zkcoord.znodes.names import is_group
 
 BELIEVED_S = 30.0
 GROUPS_MAX = 1_000
+DENIED = WireCode.GROUP_AUTHORIZATION_FAILED
 CORRELATION_ID = -7
 CLIENT_ID = "zkcoord-gateway"
 
@@ -66,7 +68,8 @@ def permissions(
     connection's order where this was called; of an answer that cannot be read nothing is permitted.
     Cancelled when the connection ends.
     """
-    unknown = [group for group in dict.fromkeys(groups) if not is_known(connection, need, group)]
+    able = [group for group in dict.fromkeys(groups) if is_group(group)]  # no other is asked about
+    unknown = [group for group in able if not is_known(connection, need, group)]
     asked = [
         (tuple(part), connection.ask(*_harmless(need, part))) for part in _parts(need, unknown)
     ]
@@ -83,11 +86,11 @@ async def _judged(
     found = set(known)
     for groups, answer in asked:
         try:
-            codes = _codes(need, await answer)
+            codes = _codes(need, groups, await answer)
         except (struct.error, ValueError, IndexError, TypeError, AttributeError):
             continue
-        for group, code in zip(groups, codes, strict=False):
-            if code != WireCode.GROUP_AUTHORIZATION_FAILED:
+        for group in groups:
+            if codes.get(group, DENIED) != DENIED:
                 found.add(group)
                 if len(connection.permitted) < GROUPS_MAX:
                     connection.permitted[need, group] = time.monotonic() + BELIEVED_S
@@ -121,12 +124,16 @@ def _harmless(need: GroupRight, groups: Sequence[str]) -> tuple[Head, bytes]:
     return Head(key, 0, CORRELATION_ID, CLIENT_ID), frame
 
 
-def _codes(need: GroupRight, answer: bytes) -> list[int]:
+def _codes(need: GroupRight, groups: Sequence[str], answer: bytes) -> dict[str, int]:
+    """Of each group that the answer names. (Of several, brokers name those that are refused
+    first.)
+    """
     match need:
         case GroupRight.READ:
-            return [HeartbeatResponse.decode(answer, version=0, header=True).error_code]
+            return {groups[0]: HeartbeatResponse.decode(answer, version=0, header=True).error_code}
         case GroupRight.DESCRIBE:
             found = DescribeGroupsResponse.decode(answer, version=0, header=True)
-            return [group.error_code for group in found.groups]
+            return {group.group_id: group.error_code for group in found.groups}
         case GroupRight.DELETE:
-            return [OffsetDeleteResponse.decode(answer, version=0, header=True).error_code]
+            deleted = OffsetDeleteResponse.decode(answer, version=0, header=True)
+            return {groups[0]: deleted.error_code}

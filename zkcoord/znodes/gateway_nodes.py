@@ -105,7 +105,7 @@ def encode_client(client: RememberedClient) -> bytes:
         "has": ranges_of(client.has),
         "session_timeout": client.session_timeout_ms,
         "rebalance_timeout": client.rebalance_timeout_ms,
-        "client": client.client_id,
+        "client": client.client_id[:CLIENT_CHARS_MAX],  # Kafka's may have 32,767
         "host": client.host,
     }
     if client.library:

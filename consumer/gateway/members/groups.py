@@ -9,7 +9,6 @@ gateway remembers it (`Recalls`). What does not concern a member, a tool's reque
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections.abc import Callable, Iterator
 
@@ -17,6 +16,7 @@ from consumer.core import messages as msg
 from consumer.gateway.members.memory import Done, Memory
 from consumer.gateway.members.newcomers import Newcomers
 from consumer.gateway.members.recalls import Recalls, WaitingRequest, unknown
+from consumer.gateway.members.wakes import Wakes
 from consumer.gateway.members.wire_group import (
     Agent,
     AgentWishes,
@@ -62,6 +62,10 @@ from zkcoord.znodes.names import is_group, shown
 
 log = logging.getLogger(__name__)
 
+ANEW_MS = 5_000
+"""A member names other assignors at most once in this time: each time is a session, and a thread.
+"""
+
 
 class WireGroups:
     """See the module. `answer` takes each answer with its ticket, once; `begin` is asked where
@@ -96,14 +100,13 @@ class WireGroups:
         self.recalls = (
             None
             if memory is None
-            else Recalls(memory, self._restore, self._recalled, self._cannot_recall)
+            else Recalls(memory, self._restore, self._recalled, self._refuse_recalled)
         )
         self.newcomers = Newcomers(
             clock, self.groups, self._serve, answer, new_id, limits, times, memory is not None
         )
         self._of_connection: dict[int, dict[int, ServedMember]] = {}
-        self._wakes: list[tuple[int, int, ServedMember]] = []
-        self._wake_number = 0
+        self._wakes = Wakes()
         self._closing: dict[int, ServedMember] = {}
 
     # requests
@@ -115,7 +118,8 @@ class WireGroups:
             return self.answer(ticket, refusal(request, WireCode.NOT_COORDINATOR))
         if self.recalls is not None:
             keys = unknown(request, self.groups.get(request.group))
-            if keys:
+            # what comes behind one that waits must not overtake it
+            if keys or self.recalls.holds(caller.connection):
                 return self.recalls.wait(WaitingRequest(ticket, caller, request, keys))
         return self._serve_request(ticket, caller, request)
 
@@ -213,8 +217,8 @@ class WireGroups:
             self._make_way(waiting.caller.connection)
         return None
 
-    def _cannot_recall(self, waiting: WaitingRequest) -> None:
-        self.answer(waiting.ticket, refusal(waiting.request, WireCode.COORDINATOR_NOT_AVAILABLE))
+    def _refuse_recalled(self, waiting: WaitingRequest, code: WireCode) -> None:
+        self.answer(waiting.ticket, refusal(waiting.request, code))
 
     # JoinGroup
 
@@ -230,10 +234,14 @@ class WireGroups:
             self._drop_if_empty(group)
             return None
         if served.wishes.assignors != assignors:
+            if served.begun_anew_ms is not None and self.clock() < served.begun_anew_ms + ANEW_MS:
+                busy = JoinAnswer(WireCode.REBALANCE_IN_PROGRESS, served.wire.member_id)
+                return self.answer(ticket, busy)
             served.wire.hand_over("it names other assignors now")
             self._touched(served)
             self.groups[request.group] = group
             served = self.newcomers.begin_anew(served, caller, request, group, assignors)
+            served.begun_anew_ms = self.clock()
         served.wire.client_id, served.wire.host = caller.client_id, caller.host
         served.wire.join(self.clock(), ticket, caller.connection, request, wishes, group.is_forming)
         self._attach(served, caller.connection)
@@ -418,6 +426,8 @@ class WireGroups:
         if group is not None:
             group.forget(served)
             self._drop_if_empty(group)
+        for connection in served.connections:
+            self._of_connection.get(connection, {}).pop(id(served), None)
         if gone.ending is WayOut.LEAVES and served.wishes.instance is not None:
             if self.memory is not None and served.remembered:
                 self.memory.forget(served.group, served.to_remember().node, served.agent.name)
@@ -449,7 +459,9 @@ class WireGroups:
     # connections
 
     def _attach(self, served: ServedMember, connection: int) -> None:
-        self._of_connection.setdefault(connection, {})[id(served)] = served
+        if not served.closing:
+            served.connections.add(connection)
+            self._of_connection.setdefault(connection, {})[id(served)] = served
 
     def _on(self, connection: int) -> Iterator[ServedMember]:
         yield from tuple(self._of_connection.get(connection, {}).values())
@@ -458,16 +470,12 @@ class WireGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        while self._wakes and self._wakes[0][2].wake_ms != self._wakes[0][0]:
-            heapq.heappop(self._wakes)
-        return self._wakes[0][0] if self._wakes else None
+        return self._wakes.next_ms()
 
     def tick(self) -> None:
         """Do what is due."""
         now = self.clock()
-        while (wake := self.next_wake_ms()) is not None and wake <= now:
-            served = heapq.heappop(self._wakes)[2]
-            served.wake_ms = None
+        while (served := self._wakes.pop(now)) is not None:
             served.wire.tick(now)
             if served.drain is not None:
                 for message in served.drain.tick(now):
@@ -481,9 +489,4 @@ class WireGroups:
         drain_ms = served.drain.next_wake_ms() if served.drain is not None else None
         times = [served.wire.next_wake_ms(), drain_ms, served.agent.next_wake_ms()]
         due = [ms for ms in times if ms is not None]
-        wake = min(due) if due else None
-        if wake != served.wake_ms:
-            served.wake_ms = wake
-            if wake is not None:
-                self._wake_number += 1
-                heapq.heappush(self._wakes, (wake, self._wake_number, served))
+        self._wakes.note(served, min(due) if due else None)

@@ -8,6 +8,7 @@ gateway's own session, on the members' loop.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -83,6 +84,8 @@ class ClientMemory:
         self._acl = acl
         # what could not be written for want of a connection, by the path of its node
         self._due: dict[str, tuple[str, RememberedClient, str, bool]] = {}
+        # of each path that is being written, what is to be written after that, in order
+        self._writing: dict[str, deque[tuple[Callable[[], None], Done]]] = {}
         session.use(self)
         self._told: set[str] = set()
 
@@ -115,15 +118,32 @@ class ClientMemory:
         self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
         """See `Memory`."""
-        port, data = self._session.port, encode_client(client)
+        data = encode_client(client)
         if not member or len(data) > DOCUMENT_BYTES_MAX:
             return done(WrittenDown.DONE if member else WrittenDown.LATER)
         path = self._layout.client(group, client.node)
         self._due[path] = (group, client, member, known)
-        if port is None:
-            return done(WrittenDown.LATER)
         check = Check(self._layout.registration(group, member), 0)
-        return self._put(port, check, path, data, known, TRIES, done)
+
+        def begin() -> None:
+            port = self._session.port
+            if port is None:
+                return written(WrittenDown.LATER)
+            return self._put(port, check, path, data, known, TRIES, written)
+
+        def written(how: WrittenDown) -> None:
+            done(how)
+            waiting = self._writing.get(path)
+            if waiting:
+                waiting.popleft()[0]()
+            else:
+                self._writing.pop(path, None)
+
+        # an earlier one that is tried again must not overwrite a later one
+        if path in self._writing:
+            return self._writing[path].append((begin, done))
+        self._writing[path] = deque()
+        return begin()
 
     def _written(self, path: str, data: bytes) -> None:
         """This is written, or never will be."""
@@ -153,6 +173,7 @@ class ClientMemory:
 
         def parent_made(result: MultiResult) -> None:
             if isinstance(result, Rejected) and result.error not in MADE_BY_OTHERS:
+                self._written(path, data)
                 self._refused(above, result.error, done)
             else:
                 again(False)
@@ -189,6 +210,8 @@ class ClientMemory:
         """See `Memory`."""
         path, port = self._layout.client(group, node), self._session.port
         self._due.pop(path, None)
+        for _, done in self._writing.pop(path, ()):
+            done(WrittenDown.DONE)
         if port is not None and member:
             check = Check(self._layout.registration(group, member), 0)
             port.multi([check, Delete(path)], lambda result: None)

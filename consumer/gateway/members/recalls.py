@@ -6,12 +6,13 @@ each turn costs ZooKeeper a sync and one read, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.gateway.members.memory import Found, Key, Memory
 from consumer.gateway.members.wire_group import WireGroup
-from consumer.gateway.wire.requests import Caller, JoinRequest, LeaveRequest, Request
+from consumer.gateway.wire.requests import Caller, JoinRequest, LeaveRequest, Request, WireCode
 from zkcoord.znodes.gateway_nodes import (
     RememberedClient,
     instance_of_client,
@@ -72,9 +73,27 @@ def _is_known(group: WireGroup, member_id: str, instance: str | None) -> bool:
     return member_id in group.members or member_id in group.pending
 
 
+def _judged(request: Request, client: RememberedClient) -> WireCode:
+    """NONE where a request names a remembered client as that is; else what it is answered: it moves
+    nobody. Of an earlier generation is who has been told of a later one since.
+    """
+    match request:
+        case JoinRequest():
+            right = request.member_id in ("", client.member_id)
+        case LeaveRequest():
+            ours = [m for m, i in request.members if i == client.instance or m == client.member_id]
+            right = any(member_id in ("", client.member_id) for member_id in ours)
+        case _:
+            right = request.member_id == client.member_id
+            if right and request.generation < client.generation:
+                return WireCode.ILLEGAL_GENERATION
+    return WireCode.NONE if right else WireCode.FENCED_INSTANCE_ID
+
+
 class Recalls:
-    """See the module. `restore` is called for each client that is remembered, then `go_on` for each
-    request; `cannot` for those of which nothing can be found out now.
+    """See the module. `restore` is called for each client that is remembered and named rightly,
+    then `go_on` for each request; `refuse` for those that name one wrongly, or of which nothing can
+    be found out now.
     """
 
     def __init__(
@@ -82,27 +101,35 @@ class Recalls:
         memory: Memory,
         restore: Callable[[str, RememberedClient], None],
         go_on: Callable[[WaitingRequest], None],
-        cannot: Callable[[WaitingRequest], None],
+        refuse: Callable[[WaitingRequest, WireCode], None],
     ) -> None:
         self._memory = memory
         self._restore = restore
         self._go_on = go_on
-        self._cannot = cannot
+        self._refuse = refuse
         self._waiting: list[WaitingRequest] = []
         self._turn: list[WaitingRequest] = []
         self._reading = False
         self._newest: dict[int, WaitingRequest] = {}  # of each connection
+        self._held: Counter[int] = Counter()  # how many of each connection wait
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
         return len(self._waiting) + len(self._turn)
 
+    def holds(self, connection: int) -> bool:
+        """Whether a request of this connection waits."""
+        return connection in self._held
+
     def wait(self, waiting: WaitingRequest) -> None:
-        """Answer a request once it is known whose it is."""
+        """Answer a request once it is known whose it is, and those before it on its connection are
+        answered or served.
+        """
         if len(self._waiting) >= WAITING_MAX or len(waiting.keys) > KEYS_PER_TURN:
             return self._cannot(waiting)
         self._waiting.append(waiting)
+        self._held[waiting.caller.connection] += 1
         self._newest[waiting.caller.connection] = waiting
         return self._begin()
 
@@ -115,6 +142,7 @@ class Recalls:
     def disconnected(self, connection: int) -> None:
         """A connection is gone: what was asked there is not to make its client a member of it."""
         self._newest.pop(connection, None)
+        self._held.pop(connection, None)
         both = (*self._turn, *self._waiting)
         self._turn = [w for w in self._turn if w.caller.connection != connection]
         self._waiting = [w for w in self._waiting if w.caller.connection != connection]
@@ -135,20 +163,47 @@ class Recalls:
             taken += 1
         self._turn, self._waiting = self._waiting[:taken], self._waiting[taken:]
         self._reading, asked = True, tuple(keys)
+        if not keys:  # they only waited behind others
+            return self._read((), ())
         self._memory.read(asked, lambda found: self._read(asked, found))
 
     def _read(self, keys: Sequence[Key], found: Found | None) -> None:
         turn, self._turn, self._reading = self._turn, [], False
         for waiting in turn:
+            self._release(waiting.caller.connection)
             if self._newest.get(waiting.caller.connection) is waiting:
                 del self._newest[waiting.caller.connection]
         if found is None:
             for waiting in turn:
                 self._cannot(waiting)
         else:
-            for (group, _), client in zip(keys, found, strict=True):
-                if client is not None:
-                    self._restore(group, client)
-            for waiting in turn:
-                self._go_on(waiting)
+            self._serve(turn, dict(zip(keys, found, strict=True)))
         self._begin()
+
+    def _serve(
+        self, turn: Sequence[WaitingRequest], found: Mapping[Key, RememberedClient | None]
+    ) -> None:
+        wrong: dict[int, WireCode] = {}
+        restored: set[Key] = set()
+        for waiting in turn:
+            for key in waiting.keys:
+                client = found[key]
+                code = WireCode.NONE if client is None else _judged(waiting.request, client)
+                if code is not WireCode.NONE:
+                    wrong[waiting.ticket] = code
+                elif client is not None and key not in restored:
+                    restored.add(key)
+                    self._restore(key[0], client)
+        for waiting in turn:
+            if waiting.ticket in wrong and not restored.intersection(waiting.keys):
+                self._refuse(waiting, wrong[waiting.ticket])
+            else:
+                self._go_on(waiting)
+
+    def _cannot(self, waiting: WaitingRequest) -> None:
+        self._refuse(waiting, WireCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _release(self, connection: int) -> None:
+        self._held[connection] -= 1
+        if self._held[connection] <= 0:
+            del self._held[connection]

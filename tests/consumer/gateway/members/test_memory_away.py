@@ -29,6 +29,9 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.gateway_nodes import encode_client
 from zkcoord.znodes.paths import Layout
 
+FIRST = replace(CLIENT, instance="i")
+LATER = replace(FIRST, member_id="who took the instance over", generation=5)
+
 
 class Ensemble:
     """One session, whose multis are answered by hand."""
@@ -101,10 +104,9 @@ def test_what_is_said_later_is_not_forgotten_for_what_was_written_before() -> No
     later = replace(CLIENT, generation=5)
     memory.write("g", CLIENT, "member", True, lambda _: None)
     memory.write("g", later, "member", True, lambda _: None)
-    (_, first), (_, second) = ensemble.asked
-    first(Committed(()))
+    ensemble.asked[0][1](Committed(()))
     ensemble.tell(Suspended())
-    second(Unanswered())
+    ensemble.asked[1][1](Unanswered())
     ensemble.tell(Connected(1, 6_000))
     ops, _ = ensemble.asked[-1]
     assert isinstance(ops[1], SetData) and ops[1].data == encode_client(later)
@@ -150,3 +152,31 @@ def test_who_has_lost_the_membership_is_said_to_have() -> None:
     ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
     ensemble.asked[-1][1](Rejected(0, ZkError.NO_NODE))
     assert done == [WrittenDown.GONE, WrittenDown.DONE, WrittenDown.GONE]
+
+
+def test_what_is_tried_again_does_not_overwrite_what_came_later() -> None:
+    """The first write finds that the node is there (it is another registration's, of the same
+    client), and tries again; meanwhile somebody takes the instance over, and is told so.
+    """
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    told: list[WrittenDown] = []
+    memory.write("g", FIRST, "member", False, told.append)
+    memory.write("g", LATER, "member", True, told.append)
+    ensemble.asked[0][1](Rejected(1, ZkError.NODE_EXISTS))
+    ensemble.asked[1][1](Committed(()))
+    for _, done in ensemble.asked[2:]:
+        done(Committed(()))
+    assert WrittenDown.DONE in told
+    assert ensemble.written[-1] == encode_client(LATER)
+
+
+def test_what_can_never_be_written_is_not_kept() -> None:
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    told: list[WrittenDown] = []
+    memory.write("g", FIRST, "member", False, told.append)
+    ensemble.asked[-1][1](Rejected(1, ZkError.NO_NODE))
+    ensemble.asked[-1][1](Rejected(1, ZkError.NO_AUTH))
+    assert told == [WrittenDown.DONE]
+    assert memory._due == {}, "it would be written at each reconnect, for ever"

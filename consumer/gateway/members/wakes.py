@@ -1,0 +1,49 @@
+"""When which member has something to do next."""
+
+from __future__ import annotations
+
+import heapq
+
+from consumer.gateway.members.wire_group import ServedMember
+
+KEPT = 64
+
+
+class Wakes:
+    """Of each member one time counts (`ServedMember.wake_ms`), the latest that was noted."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, ServedMember]] = []
+        self._number = 0
+        self._most = KEPT
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def note(self, served: ServedMember, wake_ms: int | None) -> None:
+        """It is due then; None: never."""
+        if wake_ms == served.wake_ms:
+            return
+        served.wake_ms = wake_ms
+        if wake_ms is not None:
+            self._number += 1
+            heapq.heappush(self._heap, (wake_ms, self._number, served))
+        if len(self._heap) > self._most:  # most of them are times that were changed
+            self._heap = [one for one in self._heap if one[2].wake_ms == one[0]]
+            heapq.heapify(self._heap)
+            self._most = max(KEPT, 2 * len(self._heap))
+
+    def next_ms(self) -> int | None:
+        """When the first one is due."""
+        while self._heap and self._heap[0][2].wake_ms != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self, now_ms: int) -> ServedMember | None:
+        """One that is due, which is to be noted again; None: nobody is."""
+        wake_ms = self.next_ms()
+        if wake_ms is None or wake_ms > now_ms:
+            return None
+        served = heapq.heappop(self._heap)[2]
+        served.wake_ms = None
+        return served
