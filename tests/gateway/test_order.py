@@ -85,19 +85,32 @@ def test_a_commit_overtakes_none_that_waits_for_a_permission(
 def test_what_is_stored_is_asked_after_the_commits_that_came_before(
     kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
 ) -> None:
-    """A member commits and asks at once, without waiting for the answers of its commits."""
-    group, topic = unique("g"), create_topic(kafka_broker.address, unique("wire"), 1)
-    produce_numbered(kafka_broker.address, topic, 1, RECORDS)
+    """A member commits so much that it takes a while, and asks at once."""
+    partitions = 200
+    group, topic = unique("g"), create_topic(kafka_broker.address, unique("wide"), partitions)
+    of = OffsetCommitRequest.OffsetCommitRequestTopic
     with (
         coordinator(kafka_zk_hosts),
         GatewayProcess(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address) as gateway,
         RawClient(gateway.address) as client,
     ):
         member, generation = client.join(group, topic)
-        for offset in range(1, RECORDS):
-            client.send(commit(group, topic, member, generation, offset), COMMIT_V)
-            client.send(fetch(group, topic), FETCH_V)
-            client.receive(OffsetCommitResponse, COMMIT_V)
+        for offset in range(1, 6):
+            parts = [
+                of.OffsetCommitRequestPartition(
+                    partition_index=n,
+                    committed_offset=offset,
+                    committed_leader_epoch=-1,
+                    committed_metadata="x" * 3_000,
+                )
+                for n in range(partitions)
+            ]
+            asked = commit(group, topic, member, generation, offset)
+            asked.topics = [of(name=topic, partitions=parts)]
+            client.send(asked, COMMIT_V)
+            client.send(fetch(group, topic, partitions - 1), FETCH_V)
+            answer = client.receive(OffsetCommitResponse, COMMIT_V)
+            assert {p.error_code for p in answer.topics[0].partitions} == {0}
             assert offset_in(client.receive(OffsetFetchResponse, FETCH_V)) == offset
 
 
@@ -106,10 +119,12 @@ def stored(client: RawClient, group: str, topic: str) -> int:
     return offset_in(client.ask(fetch(group, topic), FETCH_V, OffsetFetchResponse))
 
 
-def fetch(group: str, topic: str) -> OffsetFetchRequest:
-    """Of partition 0."""
+def fetch(group: str, topic: str, partition: int = 0) -> OffsetFetchRequest:
+    """Of one partition."""
     of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
-    return OffsetFetchRequest(group_id=group, topics=[of_topic(name=topic, partition_indexes=[0])])
+    return OffsetFetchRequest(
+        group_id=group, topics=[of_topic(name=topic, partition_indexes=[partition])]
+    )
 
 
 def offset_in(answer: OffsetFetchResponse) -> int:

@@ -15,10 +15,20 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 from consumer.gateway import frames
+from consumer.gateway.wire.requests import WireCode
 from tests.consumer.gateway.recordings import framed, requests
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.gateway.raw_client import RawClient
 from tests.harness.command import run
 from tests.harness.kafka import (
     CHROOT,
@@ -37,7 +47,8 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 2
 USERS = ("app", "other")
-MINE = "mine"
+MINE, THEIRS = "mine", "theirs"
+DENIED = WireCode.GROUP_AUTHORIZATION_FAILED
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 
 
@@ -167,3 +178,39 @@ def test_who_has_given_no_password_is_closed_whatever_it_asks(
             assert client.recv(4) == b"", f"API {key} version {version} was answered"
     text = run(tmp_path, "groups", "list", "--json", "--zookeeper", guarded.zookeeper).stdout
     assert '"g"' not in text
+
+
+def log_in(client: RawClient, user: str) -> None:
+    """By SASL PLAIN."""
+    shaken = client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+    assert shaken.error_code == 0
+    token = f"\0{user}\0secret".encode()
+    found = client.ask(SaslAuthenticateRequest(auth_bytes=token), 0, SaslAuthenticateResponse)
+    assert found.error_code == 0
+
+
+def offsets_code(client: RawClient, *groups: str) -> list[int]:
+    """What OffsetFetch answers of each of these groups."""
+    of = OffsetFetchRequest.OffsetFetchRequestGroup
+    asked = [of(group_id=g, member_id=None, member_epoch=-1, topics=None) for g in groups]
+    request = OffsetFetchRequest(groups=asked, require_stable=False)
+    return [g.error_code for g in client.ask(request, 8, OffsetFetchResponse).groups]
+
+
+def described(client: RawClient, *groups: str) -> list[int]:
+    """What DescribeGroups answers of each of these groups."""
+    request = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False)
+    return [g.error_code for g in client.ask(request, 4, DescribeGroupsResponse).groups]
+
+
+def test_who_may_describe_one_group_learns_nothing_of_another(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """`app` may use the group `mine` only."""
+    with RawClient(gateway.address) as client:
+        log_in(client, "app")
+        assert described(client, THEIRS) == [DENIED]
+        assert offsets_code(client, THEIRS) == [DENIED]
+        assert described(client, MINE, THEIRS) == [DENIED, DENIED]
+        assert described(client, THEIRS) == [DENIED], "the broker has permitted another one"
+        assert offsets_code(client, THEIRS) == [DENIED], "the broker has permitted another one"
