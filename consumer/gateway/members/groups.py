@@ -436,7 +436,11 @@ class WireGroups:
                 self._tell(served, message)
         elif gone.ending is not WayOut.OVER:
             self._tell(served, msg.Close({}, 0))
-        log.info(
+        inconsistent = gone.code is WireCode.INCONSISTENT_GROUP_PROTOCOL
+        if inconsistent:
+            self.newcomers.send_away(served.group, served.wire.member_id)
+        log.log(
+            logging.WARNING if inconsistent else logging.INFO,
             "member %s leaves group %s: %s",
             shown(served.wire.member_id),
             shown(served.group),

@@ -21,6 +21,7 @@ from zkcoord.znodes.registration import topics_fit
 log = logging.getLogger(__name__)
 
 PENDING_MAX = 10_000
+AWAY_MS = 10_000
 
 Serve = Callable[[WireMember, AgentWishes], ServedMember]
 
@@ -50,6 +51,7 @@ class Newcomers:
         self.times = times
         self.remembers = remembers
         self._pending: dict[tuple[str, str], None] = {}
+        self._sent_away: dict[tuple[str, str], int] = {}
 
     def who_joins(
         self,
@@ -61,6 +63,9 @@ class Newcomers:
     ) -> ServedMember | None:
         """The member that joins; None where it was answered."""
         member_id, instance = request.member_id, request.instance
+        if self.clock() < self._sent_away.get((group.name, member_id), 0):
+            self.answer(ticket, JoinAnswer(WireCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+            return None
         if instance is not None and not member_id:
             served = group.of_instance(instance)
             if served is None:
@@ -83,6 +88,14 @@ class Newcomers:
             self.answer(ticket, JoinAnswer(code, member_id))
             return None
         return group.members[member_id]
+
+    def send_away(self, group: str, member_id: str) -> None:
+        """The coordinator has sent a member away that shares no assignor with its group: for a
+        while its client is told so when it joins.
+        """
+        self._sent_away[group, member_id] = self.clock() + AWAY_MS
+        while len(self._sent_away) > PENDING_MAX:
+            del self._sent_away[next(iter(self._sent_away))]
 
     def _bound_pending(self, group: WireGroup, member_id: str) -> None:
         """Of ids that were given and not used the oldest are forgotten: who was given one and comes

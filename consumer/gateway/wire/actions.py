@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from consumer.core import messages as msg
 
-from .requests import Answer
+from .requests import Answer, WireCode
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,13 @@ class WayOut(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """This member is over: whoever names it is unknown from now on."""
+    """This member is over: whoever names it is unknown from now on. `code`: what its client was
+    answered, if it waited.
+    """
 
     reason: str
     ending: WayOut = WayOut.OVER
+    code: WireCode = WireCode.UNKNOWN_MEMBER_ID
 
 
 WireAction = Reply | Tell | Begin | Remember | Gone

@@ -7,6 +7,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
+from consumer.core import messages as msg
+from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, shown
 from zkcoord.znodes.registration import topics_fit
@@ -30,6 +32,18 @@ OURS = {
 """Assignors as clients name them -> as the coordinator does."""
 WAITING = frozenset({KAFKAJS})
 """Assignors of clients that ask for no records until a heartbeat is answered."""
+
+
+def ended_with(failure: msg.Failed) -> WireCode:
+    """What a client is answered whose agent cannot go on. Who has its instance now is asked at the
+    coordinator: another client, or the same one; that it shares no assignor with its group is told
+    it, or it would try for ever; all else it finds out by joining anew.
+    """
+    if failure.code is msg.FailureCode.FENCED_INSTANCE_ID:
+        return WireCode.NOT_COORDINATOR
+    if failure.rejection == INCONSISTENT_GROUP_PROTOCOL:
+        return WireCode.INCONSISTENT_GROUP_PROTOCOL
+    return WireCode.UNKNOWN_MEMBER_ID
 
 
 @dataclass(frozen=True, slots=True)

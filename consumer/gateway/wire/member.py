@@ -28,7 +28,7 @@ from zkcoord.znodes.gateway_nodes import RememberedClient
 
 from .actions import Begin, Gone, Remember, Reply, Tell, WayOut, WireAction, WireTimes, WrittenDown
 from .committing import Committing, judged
-from .judging import WAITING, JoinWishes
+from .judging import WAITING, JoinWishes, ended_with
 from .parking import HeartbeatInterval, Parked, Presence
 from .requests import (
     Answer,
@@ -321,10 +321,7 @@ class WireMember:
             case msg.CommitDone():
                 return self._committed(message)
             case msg.Failed():
-                # who has its instance now is asked there: another client, or the same one
-                fenced = message.code is msg.FailureCode.FENCED_INSTANCE_ID
-                code = WireCode.NOT_COORDINATOR if fenced else WireCode.UNKNOWN_MEMBER_ID
-                return self._end(code, message.message)
+                return self._end(ended_with(message), message.message)
             case _:
                 return
         self._changed_ms = now_ms
@@ -483,7 +480,7 @@ class WireMember:
     def _end(self, code: WireCode, reason: str, ending: WayOut = WayOut.OVER) -> None:
         self.over = True
         self._end_waits(code)
-        self._out.append(Gone(reason, ending))
+        self._out.append(Gone(reason, ending, code))
 
     def _end_waits(self, code: WireCode) -> None:
         self._end_sync(code)

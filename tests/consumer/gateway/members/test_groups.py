@@ -11,7 +11,7 @@ import pytest
 from consumer.core import messages as msg
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import Memory
-from consumer.gateway.members.newcomers import PENDING_MAX
+from consumer.gateway.members.newcomers import AWAY_MS, PENDING_MAX
 from consumer.gateway.members.wire_group import AgentWishes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
@@ -472,3 +472,19 @@ def test_a_heartbeat_does_not_stand_in_the_way_of_fetches_on_its_connection() ->
     beat = HeartbeatRequest("g", member_id, 1)
     assert world.ask(beat) is None
     assert world.ask(beat, is_shared=True) == BeatAnswer(WireCode.NONE)
+
+
+def test_who_shares_no_assignor_with_its_group_is_told_so_for_a_while() -> None:
+    """With its first SyncGroup, and where it joins again under its id: some libraries say it to
+    their applications only then.
+    """
+    world = World()
+    member = world.member()
+    ticket = world.tickets
+    why = "the group uses sticky"
+    world.tell(0, msg.Failed(msg.FailureCode.REJECTED, why, "INCONSISTENT_GROUP_PROTOCOL"))
+    code = WireCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.answers[ticket] == SyncAnswer(code)
+    assert world.join(member).code is code and world.groups.groups == {}
+    world.wait(AWAY_MS)
+    assert world.join(member).code is WireCode.UNKNOWN_MEMBER_ID
