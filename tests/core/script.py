@@ -7,7 +7,7 @@ an empty line. Lines of input:
     elected EPOCH | ready | paused | tick MS          time goes on by `tick`
     topic NAME PARTITIONS [incarnation] | topic NAME gone
     match REGEX t1,t2                     what a white-list wildcard matches now
-    member G NAME@CZXID TOPIC:STREAMS,.. [assignors=a,b] [protocols=a,b] [instance=I grace=MS]
+    member G NAME@CZXID TOPIC:STREAMS,..|- [assignors=a,b] [protocols=a,b] [instance=I grace=MS]
         [data=TEXT] [timeout=MS] [legacy] [unfollowed=WHY] [pattern=REGEX]
                                           [instead=NAME]      in one reading with the end of another
                                                               registration
@@ -248,7 +248,9 @@ class World:
         pattern = Pattern(PatternKind.WHITE_LIST, given["pattern"]) if "pattern" in given else None
         named = not pattern and "unfollowed" not in given
         streams = (
-            {} if not named else {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
+            {t.split(":")[0]: int(t.split(":")[1]) for t in topics.split(",")}
+            if named and topics != "-"
+            else {}
         )
         member = Member(
             name,

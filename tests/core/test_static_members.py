@@ -59,6 +59,22 @@ def test_who_says_that_nothing_is_to_wait_for_it_is_not_expected_back() -> None:
     assert when(found, "start-fetcher b") and not when(found, "record static")
 
 
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("instance=one grace=0", "member left"),
+        ("instance=one grace=60000", "subscription changed"),
+        ("", "subscription changed"),
+    ],
+)
+def test_who_says_goodbye_is_the_cause_as_one_that_left(words: str, cause: str) -> None:
+    """As clients of a gateway do: first they want nothing, then they are gone."""
+    g = group("member g a@1 t:1 instance=one grace=60000", "member g b@2 t:1")
+    g.say(f"member g a@1 - {words}")
+    (found,) = [text for _, text in g.pass_ms(1_000) if text.startswith("record rebalance")]
+    assert f"cause={cause}" in found and "moved=2" in found
+
+
 def test_the_grace_is_that_of_the_last_registration_and_not_more_than_is_allowed() -> None:
     g = group("member g a@1 t:1 instance=one grace=60000", options="grace_max_ms=5000")
     for number, grace_ms, kept_ms in ((2, 1_000, 1_000), (3, 90_000, 5_000)):

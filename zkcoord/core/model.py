@@ -120,6 +120,19 @@ class Member:
     legacy: bool = False
     unfollowed: str = ""
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it says goodbye: a static member that wants nothing, and for which nothing is to
+        wait.
+        """
+        wants = self.subscription
+        return (
+            self.instance is not None
+            and not self.grace_ms
+            and not wants.topics
+            and wants.pattern is None
+        )
+
 
 @value
 class Malformed:

@@ -185,17 +185,15 @@ class Group:
             else:
                 news.append(name)
         for name in joined:
-            place = (
-                self.static_members.joined(members[name], self.targets.topics_of)
-                if members[name].instance is not None
-                else None
-            )
+            came, topics_of = members[name], self.targets.topics_of
+            place = None if came.instance is None else self.static_members.joined(came, topics_of)
             if place is None or not fits(members[name], self.result, self.options):
                 news.append(name)
             else:
                 self._static("returned", members[name].instance, name)
                 self._takes_place(place, name)
         if news:
+            left += [n for n in news if n in members and members[n].is_leaving]
             self.wants_target(now_ms, membership_cause(news, joined, left))
 
     def _static(self, event: str, instance: str | None, name: str) -> None:
