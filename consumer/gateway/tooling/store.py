@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kafka.structs import TopicPartition as KafkaPartition
@@ -35,7 +36,7 @@ from zkcoord.znodes.paths import Layout
 
 READ_DEADLINE_MS = 5_000
 PARTITIONS_PER_MULTI_MAX = 100
-PARTITIONS_PER_FETCH_MAX = 20_000
+PARTITIONS_PER_READ_MAX = 500
 DELETION_S = 5.0
 PROG = "zkcoord gateway"
 DELETION_PAUSE_S = 0.05
@@ -87,17 +88,22 @@ class GroupStore:
         one); those without one are left out.
         """
         try:
-            return self.using(lambda client: self._offsets(client, group, partitions))
+            if partitions is None:
+                partitions = self.using(lambda client: self._stored(client, group))
+            found: Offsets = {}
+            for at in range(0, len(partitions), PARTITIONS_PER_READ_MAX):
+                part = partitions[at : at + PARTITIONS_PER_READ_MAX]
+                found |= self.using(partial(self._offsets, group, part))
         except ZkcoordError:
             return WireCode.COORDINATOR_NOT_AVAILABLE
+        return found
 
     def _offsets(
-        self, client: SyncClient, group: str, partitions: Sequence[TopicPartition] | None
+        self, group: str, partitions: Sequence[TopicPartition], client: SyncClient
     ) -> Offsets:
+        """Each part after a sync of its own: the session may be another one than before."""
         client.sync()
-        if partitions is None:
-            partitions = self._stored(client, group)
-        wanted = [KafkaPartition(*tp) for tp in partitions[:PARTITIONS_PER_FETCH_MAX]]
+        wanted = [KafkaPartition(*tp) for tp in partitions]
         reads = stored_reads(self._layout, group, wanted)
         answers = client.read(reads)
         secret = hidden(reads, answers)
@@ -109,6 +115,7 @@ class GroupStore:
         return {TopicPartition(*tp): (one.offset, one.metadata) for tp, one in found.items()}
 
     def _stored(self, client: SyncClient, group: str) -> list[TopicPartition]:
+        client.sync()
         root = self._layout.offsets(group)
         (answer,) = client.read([GetChildren(root)])
         topics = [t for t in _names(answer) if names.is_topic(t)]

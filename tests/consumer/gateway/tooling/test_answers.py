@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
@@ -27,19 +27,23 @@ def store(zk_hosts: str) -> Iterator[GroupStore]:
     found.close()
 
 
-def read(store: GroupStore, version: int) -> list[tuple[int, str]]:
-    """The next offsets of two partitions, and what stands beside them."""
+def read(
+    store: GroupStore, version: int, asked_for: Sequence[int] = (0, 1)
+) -> list[tuple[int, str]]:
+    """The next offsets of two partitions, or others, and what stands beside them."""
     of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
     of_group = OffsetFetchRequest.OffsetFetchRequestGroup
     asked = OffsetFetchRequest(
         group_id="g",
-        topics=[of_topic(name="t", partition_indexes=[0, 1])],
+        topics=[of_topic(name="t", partition_indexes=list(asked_for))],
         groups=[
             of_group(
                 group_id="g",
                 member_id=None,
                 member_epoch=-1,
-                topics=[of_group.OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])],
+                topics=[
+                    of_group.OffsetFetchRequestTopics(name="t", partition_indexes=list(asked_for))
+                ],
             )
         ],
         require_stable=False,
@@ -63,3 +67,17 @@ def test_where_a_client_begins_is_what_is_stored_by_whomever(
     assert other.commit("g", {TP: (399, "why")}) == {TP: WireCode.NONE}
     assert read(store, version) == [(399, "why"), (-1, "")]
     other.close()
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_an_offset_is_answered_however_many_are_asked_for(store: GroupStore, version: int) -> None:
+    """-1 would be: nothing is stored, begin at the end."""
+    last = TopicPartition("t", 20_000)
+    assert store.commit("g", {TP: (1, "why"), last: (777, "")}) == {
+        TP: WireCode.NONE,
+        last: WireCode.NONE,
+    }
+    found = read(store, version, range(20_001))
+    assert (found[0], found[-1]) == ((1, "why"), (777, ""))
+    assert set(found[1:-1]) == {(-1, "")}
+    assert store.offsets("g", None) == {TP: (1, "why"), last: (777, "")}
