@@ -29,6 +29,7 @@ from consumer.gateway.frames import (
     BadFrameError,
     Head,
     decode_head,
+    local_bytes_max,
 )
 from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.relay.acks import has_answer
@@ -47,7 +48,6 @@ from consumer.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
 
-LOCAL_BYTES_MAX = 16 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
 BEGIN_S = 30.0
@@ -218,7 +218,7 @@ class ClientConnection(asyncio.Protocol):
                 return False
             head = decode_head(body)
             whole = self._is_whole(head)
-            if whole and length > LOCAL_BYTES_MAX:
+            if whole and length > local_bytes_max(head):
                 raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
             if whole and len(body) < length:
                 return False
