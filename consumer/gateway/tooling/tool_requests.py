@@ -101,6 +101,7 @@ class ToolRequests:
             frame = work()
             return frame, codes_of_frame(head, frame)
 
+        await connection.room(head)
         found: tuple[bytes, frozenset[int]] | None = None
         try:
             found = await self._run(answered)
