@@ -170,6 +170,7 @@ def test_a_produce_without_acks_has_no_answer(version: int) -> None:
         struct.pack(">ihhih", 12, 1, 0, 1, 500) + b"me",
         b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n",
         struct.pack(">ihhih", 10 + 2, 1, 0, 1, 2) + b"\xff\xfe",
+        struct.pack(">ihhih", 2**24, frames.PRODUCE, 9, 1, 0) + b"\xff\xff\xff\xff\x07",
     ],
 )
 def test_what_is_no_frame_ends_the_connection(data: bytes) -> None:
