@@ -20,6 +20,7 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore
+from consumer.gateway.wire.committing import judged
 from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
 from zkcoord.core.model import GroupState, TopicPartition
@@ -229,8 +230,8 @@ def commit(store: GroupStore, head: Head, body: Any, request: CommitRequest) -> 
         return frames.refused(head, body, WireCode.INVALID_GROUP_ID)
     fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
     codes = dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION)
-    codes |= dict.fromkeys(fit, WireCode.INVALID_REQUEST)
-    codes |= store.commit(request.group, {tp: v for tp, v in fit.items() if v[0] >= 0})
+    stored, bad = judged(fit, lambda tp, offset: WireCode.NONE)
+    codes |= bad | store.commit(request.group, stored)
     return frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
 
 

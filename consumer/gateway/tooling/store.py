@@ -15,6 +15,7 @@ from kafka.structs import TopicPartition as KafkaPartition
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
 from consumer.gateway.wire.requests import WireCode
+from consumer.member.multis import metadata_ops, offset_op
 from consumer.offsets.committed import stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits, hidden
 from zkcoord.admin.common import Progress
@@ -23,8 +24,8 @@ from zkcoord.admin.offsets.delete import OffsetsDeletion
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Children, GetChildren
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.port import Children, GetChildren, Op, SetData
+from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.zk.sync.group_snapshot import (
     GroupListed,
     GroupSnapshot,
@@ -36,6 +37,7 @@ from zkcoord.znodes.paths import Layout
 
 READ_DEADLINE_MS = 5_000
 PARTITIONS_PER_MULTI_MAX = 100
+TOPIC_BYTES_MAX = 256
 PARTITIONS_PER_READ_MAX = 500
 DELETION_S = 5.0
 PROG = "zkcoord gateway"
@@ -140,11 +142,23 @@ class GroupStore:
         commits = MemberlessCommits(self._layout, group, self._zk.acl)
         codes: dict[TopicPartition, WireCode] = {}
         named = sorted(offsets)
-        for at in range(0, len(named), PARTITIONS_PER_MULTI_MAX):
-            part = named[at : at + PARTITIONS_PER_MULTI_MAX]
+        while named:
+            first = named[:PARTITIONS_PER_MULTI_MAX]
+            part = named[: fitting([self._written(group, message, tp) for tp in first])]
             code = self._commit(commits, message, part)
             codes.update(dict.fromkeys(part, code))
+            named = named[len(part) :]
         return codes
+
+    def _written(self, group: str, message: msg.Commit, tp: TopicPartition) -> list[Op]:
+        """At most what one partition is in a multi, with what may be said of its topic."""
+        layout, acl, offset = self._layout, self._zk.acl, message.offsets[tp]
+        text = message.metadata.get(tp, "")
+        return [
+            SetData(layout.offset_topic(group, tp.topic), bytes(TOPIC_BYTES_MAX), -1),
+            offset_op(layout, group, acl, tp, offset, None),
+            *metadata_ops(layout, group, acl, tp, offset, text, False),
+        ]
 
     def _commit(
         self, commits: MemberlessCommits, message: msg.Commit, part: Sequence[TopicPartition]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.consumer import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 
 from consumer.gateway import frames
-from consumer.gateway.tooling.answers import fetch_offsets
+from consumer.gateway.tooling.answers import commit, fetch_offsets
 from consumer.gateway.tooling.store import GroupStore
-from consumer.gateway.wire.requests import WireCode
+from consumer.gateway.wire.requests import CommitRequest, WireCode
 from tests.consumer.gateway.recordings import framed
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
@@ -81,3 +86,58 @@ def test_an_offset_is_answered_however_many_are_asked_for(store: GroupStore, ver
     assert (found[0], found[-1]) == ((1, "why"), (777, ""))
     assert set(found[1:-1]) == {(-1, "")}
     assert store.offsets("g", None) == {TP: (1, "why"), last: (777, "")}
+
+
+def committed(store: GroupStore, texts: Mapping[int, str]) -> dict[int, int]:
+    """What a tool is answered that commits these texts beside the offsets of these partitions."""
+    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    of = of_topic.OffsetCommitRequestPartition
+    asked = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[
+            of_topic(
+                name="t",
+                partitions=[
+                    of(
+                        partition_index=n,
+                        committed_offset=n,
+                        committed_leader_epoch=-1,
+                        committed_metadata=text,
+                    )
+                    for n, text in texts.items()
+                ],
+            )
+        ],
+    )
+    frame = framed(8, asked)[4:]
+    head = frames.decode_head(frame)
+    body = frames.decode(head, frame)
+    request = frames.member_request(head, body)
+    assert isinstance(request, CommitRequest)
+    answer = commit(store, head, body, request)
+    found = OffsetCommitResponse.decode(answer[4:], version=8, header=True)
+    return {p.partition_index: p.error_code for t in found.topics for p in t.partitions}
+
+
+def test_a_text_that_is_too_long_beside_an_offset_is_refused_as_a_members(
+    store: GroupStore,
+) -> None:
+    texts = {0: "x" * 4_096, 1: "x" * 4_097, 2: "\U0001f600" * 2_048, 3: "\U0001f600" * 2_049}
+    bad = WireCode.OFFSET_METADATA_TOO_LARGE
+    assert committed(store, texts) == {0: 0, 1: bad, 2: 0, 3: bad}
+    assert store.offsets("g", None) == {
+        TopicPartition("t", 0): (0, texts[0]),
+        TopicPartition("t", 2): (2, texts[2]),
+    }
+
+
+def test_the_longest_texts_are_stored_however_many(store: GroupStore) -> None:
+    """More bytes than ZooKeeper takes at once: in parts."""
+    texts = dict.fromkeys(range(250), "\u20ac" * 4_096)
+    for _ in range(2):
+        assert set(committed(store, texts).values()) == {0}
+    found = store.offsets("g", None)
+    assert found == {TopicPartition("t", n): (n, text) for n, text in texts.items()}
