@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -84,21 +84,19 @@ class GroupStore:
             return None
 
     def offsets(
-        self, group: str, partitions: Sequence[TopicPartition] | None
-    ) -> Offsets | WireCode:
-        """Next offsets, and what stands beside each, of these partitions (None: of all that have
-        one); those without one are left out.
+        self, group: str, partitions: Sequence[TopicPartition] | None, found: Offsets
+    ) -> Iterator[None]:
+        """Into `found`: next offsets, and what stands beside each, of these partitions (None: of
+        all that have one); those without one are left out. In parts, between which it yields: then
+        others have their turn. Raises `UnavailableError`.
         """
-        try:
-            if partitions is None:
-                partitions = self.using(lambda client: self._stored(client, group))
-            found: Offsets = {}
-            for at in range(0, len(partitions), PARTITIONS_PER_READ_MAX):
-                part = partitions[at : at + PARTITIONS_PER_READ_MAX]
-                found |= self.using(partial(self._offsets, group, part))
-        except ZkcoordError:
-            return WireCode.COORDINATOR_NOT_AVAILABLE
-        return found
+        if partitions is None:
+            partitions = self.using(lambda client: self._stored(client, group))
+        for at in range(0, len(partitions), PARTITIONS_PER_READ_MAX):
+            if at:
+                yield
+            part = partitions[at : at + PARTITIONS_PER_READ_MAX]
+            found |= self.using(partial(self._offsets, group, part))
 
     def _offsets(
         self, group: str, partitions: Sequence[TopicPartition], client: SyncClient

@@ -14,7 +14,7 @@ from kafka.protocol.consumer import (
 
 from consumer.gateway import frames
 from consumer.gateway.tooling.answers import commit, fetch_offsets
-from consumer.gateway.tooling.store import GroupStore
+from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.wire.requests import CommitRequest, WireCode
 from tests.consumer.gateway.recordings import framed
 from zkcoord.core.model import TopicPartition
@@ -55,11 +55,20 @@ def read(
     )
     frame = framed(version, asked)[4:]
     head = frames.decode_head(frame)
-    answer = fetch_offsets(store, head, frames.decode(head, frame))
+    *_, answer = fetch_offsets(store, head, frames.decode(head, frame))
+    assert answer is not None
     found = OffsetFetchResponse.decode(answer[4:], version=version, header=True)
     (group,) = found.groups if version >= 8 else (found,)
     assert group.error_code in (0, None)
     return [(p.committed_offset, p.metadata) for t in group.topics for p in t.partitions]
+
+
+def stored(store: GroupStore) -> Offsets:
+    """All of the group."""
+    found: Offsets = {}
+    for _ in store.offsets("g", None, found):
+        pass
+    return found
 
 
 @pytest.mark.parametrize("version", [1, 5, 8, 9])
@@ -85,7 +94,7 @@ def test_an_offset_is_answered_however_many_are_asked_for(store: GroupStore, ver
     found = read(store, version, range(20_001))
     assert (found[0], found[-1]) == ((1, "why"), (777, ""))
     assert set(found[1:-1]) == {(-1, "")}
-    assert store.offsets("g", None) == {TP: (1, "why"), last: (777, "")}
+    assert stored(store) == {TP: (1, "why"), last: (777, "")}
 
 
 def committed(store: GroupStore, texts: Mapping[int, str]) -> dict[int, int]:
@@ -128,7 +137,7 @@ def test_a_text_that_is_too_long_beside_an_offset_is_refused_as_a_members(
     texts = {0: "x" * 4_096, 1: "x" * 4_097, 2: "\U0001f600" * 2_048, 3: "\U0001f600" * 2_049}
     bad = WireCode.OFFSET_METADATA_TOO_LARGE
     assert committed(store, texts) == {0: 0, 1: bad, 2: 0, 3: bad}
-    assert store.offsets("g", None) == {
+    assert stored(store) == {
         TopicPartition("t", 0): (0, texts[0]),
         TopicPartition("t", 2): (2, texts[2]),
     }
@@ -139,5 +148,4 @@ def test_the_longest_texts_are_stored_however_many(store: GroupStore) -> None:
     texts = dict.fromkeys(range(250), "\u20ac" * 4_096)
     for _ in range(2):
         assert set(committed(store, texts).values()) == {0}
-    found = store.offsets("g", None)
-    assert found == {TopicPartition("t", n): (n, text) for n, text in texts.items()}
+    assert stored(store) == {TopicPartition("t", n): (n, text) for n, text in texts.items()}
