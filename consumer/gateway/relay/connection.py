@@ -58,7 +58,9 @@ BEGIN_S = 30.0
 class ClientConnection(asyncio.Protocol):
     """See the module."""
 
-    def __init__(self, host: Host, number: int, figures: RelayFigures | None = None) -> None:
+    def __init__(
+        self, host: Host[ClientConnection], number: int, figures: RelayFigures | None = None
+    ) -> None:
         self.host = host
         self.number = number
         self.figures = RelayFigures() if figures is None else figures

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
 from consumer.gateway.relay.rewriting import Place
 
-if TYPE_CHECKING:
-    from consumer.gateway.relay.connection import ClientConnection
+C_contra = TypeVar("C_contra", contravariant=True)
 
 
-class Host(Protocol):
-    """Called on the event loop's thread."""
+class Host(Protocol[C_contra]):
+    """Called on the event loop's thread. `C_contra`: the connection."""
 
     frame_bytes_max: int
     demands_login: bool
 
-    def admits(self, connection: ClientConnection) -> bool:
+    def admits(self, connection: C_contra) -> bool:
         """Whether there is room for it."""
 
     def turn_to(self, broker_id: int) -> None:
@@ -38,13 +37,13 @@ class Host(Protocol):
     def place(self) -> Place:
         """Where clients find brokers."""
 
-    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
+    def serve(self, connection: C_contra, head: Head, frame: bytes) -> bytes | bool | None:
         """Answer a request here: the answer, None for later (`answer_later`), or False for the
         broker's.
         """
 
-    def passes(self, connection: ClientConnection, head: Head) -> None:
+    def passes(self, connection: C_contra, head: Head) -> None:
         """A request goes to the broker."""
 
-    def closed(self, connection: ClientConnection) -> None:
+    def closed(self, connection: C_contra) -> None:
         """It is gone."""
