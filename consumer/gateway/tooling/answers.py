@@ -227,15 +227,19 @@ def fetch_offsets(store: GroupStore, head: Head, body: Any) -> Iterator[bytes | 
     yield frames.fetched_offsets(head, body, found)
 
 
-def commit(store: GroupStore, head: Head, body: Any, request: CommitRequest) -> bytes:
-    """Answer to the OffsetCommit of who is no member."""
+def commit(
+    store: GroupStore, head: Head, body: Any, request: CommitRequest
+) -> Iterator[bytes | None]:
+    """Answer to the OffsetCommit of who is no member. None before it, as in `fetch_offsets`."""
     if not is_group(request.group):
-        return frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+        yield frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+        return
     fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
     codes = dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION)
     stored, bad = judged(fit, lambda tp, offset: WireCode.NONE)
-    codes |= bad | store.commit(request.group, stored)
-    return frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
+    codes |= bad
+    yield from store.commit(request.group, stored, codes)
+    yield frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
 
 
 def _is_partition(tp: TopicPartition) -> bool:

@@ -128,9 +128,14 @@ class GroupStore:
         ]
 
     def commit(
-        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
-    ) -> dict[TopicPartition, WireCode]:
-        """Store offsets as a tool does, while the group has no member."""
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        codes: dict[TopicPartition, WireCode],
+    ) -> Iterator[None]:
+        """Store offsets as a tool does, while the group has no member; into `codes`: of each what
+        became of it. In parts, as `offsets`.
+        """
         message = msg.Commit(
             0,
             {tp: offset for tp, (offset, _) in offsets.items()},
@@ -138,7 +143,6 @@ class GroupStore:
             {tp: text for tp, (_, text) in offsets.items() if text},
         )
         commits = MemberlessCommits(self._layout, group, self._zk.acl)
-        codes: dict[TopicPartition, WireCode] = {}
         named = sorted(offsets)
         while named:
             first = named[:PARTITIONS_PER_MULTI_MAX]
@@ -146,7 +150,8 @@ class GroupStore:
             code = self._commit(commits, message, part)
             codes.update(dict.fromkeys(part, code))
             named = named[len(part) :]
-        return codes
+            if named:
+                yield
 
     def _written(self, group: str, message: msg.Commit, tp: TopicPartition) -> list[Op]:
         """At most what one partition is in a multi, with what may be said of its topic."""

@@ -82,8 +82,8 @@ class ToolRequests:
             if not await may:
                 code = WireCode.GROUP_AUTHORIZATION_FAILED
                 return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
-            work = partial(answers.commit, self.store, head, body, request)
-            await self._blocking(connection, head, work)
+            work = answers.commit(self.store, head, body, request)
+            await self._blocking(connection, head, partial(next, work))
 
     async def listed(
         self, connection: ClientConnection, head: Head, body: Any, answer: bytes

@@ -63,6 +63,16 @@ def read(
     return [(p.committed_offset, p.metadata) for t in group.topics for p in t.partitions]
 
 
+def stores(
+    store: GroupStore, offsets: Mapping[TopicPartition, tuple[int, str]]
+) -> dict[TopicPartition, WireCode]:
+    """What becomes of these of the group."""
+    codes: dict[TopicPartition, WireCode] = {}
+    for _ in store.commit("g", offsets, codes):
+        pass
+    return codes
+
+
 def stored(store: GroupStore) -> Offsets:
     """All of the group."""
     found: Offsets = {}
@@ -76,9 +86,9 @@ def test_where_a_client_begins_is_what_is_stored_by_whomever(
     store: GroupStore, zk_hosts: str, version: int
 ) -> None:
     other = GroupStore(ZkOptions(zk_hosts, session_timeout_ms=6_000), Layout.DRAFT)
-    assert store.commit("g", {TP: (282, "")}) == {TP: WireCode.NONE}
+    assert stores(store, {TP: (282, "")}) == {TP: WireCode.NONE}
     assert read(store, version) == [(282, ""), (-1, "")]
-    assert other.commit("g", {TP: (399, "why")}) == {TP: WireCode.NONE}
+    assert stores(other, {TP: (399, "why")}) == {TP: WireCode.NONE}
     assert read(store, version) == [(399, "why"), (-1, "")]
     other.close()
 
@@ -87,7 +97,7 @@ def test_where_a_client_begins_is_what_is_stored_by_whomever(
 def test_an_offset_is_answered_however_many_are_asked_for(store: GroupStore, version: int) -> None:
     """-1 would be: nothing is stored, begin at the end."""
     last = TopicPartition("t", 20_000)
-    assert store.commit("g", {TP: (1, "why"), last: (777, "")}) == {
+    assert stores(store, {TP: (1, "why"), last: (777, "")}) == {
         TP: WireCode.NONE,
         last: WireCode.NONE,
     }
@@ -126,7 +136,8 @@ def committed(store: GroupStore, texts: Mapping[int, str]) -> dict[int, int]:
     body = frames.decode(head, frame)
     request = frames.member_request(head, body)
     assert isinstance(request, CommitRequest)
-    answer = commit(store, head, body, request)
+    *_, answer = commit(store, head, body, request)
+    assert answer is not None
     found = OffsetCommitResponse.decode(answer[4:], version=8, header=True)
     return {p.partition_index: p.error_code for t in found.topics for p in t.partitions}
 

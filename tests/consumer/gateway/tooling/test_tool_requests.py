@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import pytest
 from kafka.protocol.consumer import OffsetFetchRequest
 
 from consumer.gateway import frames
@@ -17,7 +18,8 @@ from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import Turns
-from tests.consumer.gateway.recordings import framed
+from consumer.gateway.wire.requests import CommitRequest, WireCode
+from tests.consumer.gateway.recordings import framed, requests
 from zkcoord.core.model import TopicPartition
 
 LARGE, PARTS, THREADS = 20, 30, 4
@@ -42,6 +44,16 @@ class Store:
                 time.sleep(PART_S)
                 self.parts += 1
         found |= dict.fromkeys(partitions, (self.parts, ""))
+
+    def commit(
+        self,
+        group: str,
+        offsets: dict[TopicPartition, tuple[int, str]],
+        codes: dict[TopicPartition, WireCode],
+    ) -> Iterator[None]:
+        """The same."""
+        yield from self.offsets(group, [], {})
+        codes |= dict.fromkeys(offsets, WireCode.NONE)
 
 
 class Client:
@@ -93,17 +105,33 @@ class Scene:
         answering = self.tools.answer(cast("Any", client), head, frames.decode(head, frame), may)
         return asyncio.ensure_future(answering)
 
+    def commits(self, client: Client, group: str) -> asyncio.Task[None]:
+        """OffsetCommit without a member."""
+        version, asked = next((v, r) for k, v, r in requests() if k == frames.OFFSET_COMMIT)
+        frame = framed(version, asked)[4:]
+        head = frames.decode_head(frame)
+        request = CommitRequest(group, "", -1, {TopicPartition("t", 1): (1, "")})
+        may: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
+        may.set_result(frozenset({group}))
+        body = frames.decode(head, frame)
+        return asyncio.ensure_future(
+            self.tools.commit(cast("Any", client), head, body, request, may)
+        )
 
-def test_who_asks_for_much_holds_up_nobody() -> None:
+
+@pytest.mark.parametrize("asks", [Scene.asks, Scene.commits])
+def test_who_asks_for_much_holds_up_nobody(
+    asks: Callable[[Scene, Client, str], asyncio.Task[None]],
+) -> None:
     async def run() -> None:
         scene = Scene()
         large = [Client() for _ in range(LARGE)]
-        asked = [scene.asks(client, "large") for client in large]
+        asked = [asks(scene, client, "large") for client in large]
         await asyncio.sleep(0.05)
         for _ in range(5):
             before = scene.store.parts
             small = Client()
-            await scene.asks(small, "small")
+            await asks(scene, small, "small")
             assert small.answer is not None
             # at first the first part of each is before it
             assert scene.store.parts - before < 2 * LARGE
