@@ -45,6 +45,7 @@ from kafka.protocol.producer import (
 )
 
 from consumer.gateway.address import Address
+from consumer.gateway.skimming import skim
 from consumer.gateway.wire import requests as wire
 from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.subscription import encode_assignment
@@ -95,6 +96,10 @@ _CLASSES: dict[int, tuple[Any, Any]] = {
 BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
 """What kafka-python's coders raise for bytes that are no message."""
 HEAD_BYTES_MIN = 8
+LOCAL_BYTES_MAX = 1024 * 1024
+TEXTS_BYTES_MAX = 4 * 1024 * 1024
+WITH_TEXTS = frozenset({OFFSET_COMMIT, TXN_OFFSET_COMMIT, JOIN_GROUP, SYNC_GROUP})
+"""What clients write for themselves makes these longer: beside offsets, in subscriptions."""
 
 
 class BadFrameError(ValueError):
@@ -128,12 +133,18 @@ def decode_head(frame: bytes | bytearray | memoryview) -> Head:
         raise BadFrameError("a client id that is no UTF-8") from error
 
 
+def local_bytes_max(head: Head) -> int:
+    """How long a request may be that is answered here, or whose answer is rewritten."""
+    return TEXTS_BYTES_MAX if head.key in WITH_TEXTS else LOCAL_BYTES_MAX
+
+
 def decode(head: Head, frame: bytes) -> Any:
     """The whole request, as kafka-python's class. Raises `BadFrameError`."""
     if not 0 <= head.version <= MAX_VERSIONS[head.key]:
         raise BadFrameError(f"version {head.version} of API {head.key} was not offered")
     of = _CLASSES[head.key][0]
     try:
+        skim(of, frame, head.version)
         body = of.decode(frame, version=head.version, header=True)
     except BAD as error:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error

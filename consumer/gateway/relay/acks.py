@@ -1,26 +1,40 @@
-"""Whether a broker answers a Produce: with acks=0 it does not, and nothing waits for it."""
+"""Whether a broker answers a Produce: with acks=0 it does not, and nothing waits for it.
+
+It is looked at anew with each piece that comes of it, until it can be seen, and is kept until then:
+so what stands before the acks is bounded.
+"""
 
 from __future__ import annotations
 
 import struct
 
-from consumer.gateway.frames import Head
+from consumer.gateway.frames import BadFrameError, Head
+from consumer.gateway.skimming import TAGS_MAX
 
 PRODUCE_FLEXIBLE = 9
+TRANSACTIONAL_ID_BYTES_MAX = 32_767
+FRONT_BYTES_MAX = 128 * 1024
+"""Client id and transactional id of 32,767 bytes each, and tags."""
 
 
 def has_answer(head: Head, body: memoryview) -> bool | None:
-    """Whether a broker answers this Produce: not with acks=0. None: it cannot be seen yet."""
+    """Whether a broker answers this Produce: not with acks=0. None: it cannot be seen yet. Raises
+    `BadFrameError` where too much stands before that.
+    """
     at = 10 + len(head.client_id.encode())
     try:
         if head.version >= PRODUCE_FLEXIBLE:
             tags, at = _varint(body, at)
+            if tags > TAGS_MAX:
+                raise BadFrameError(f"a Produce of more than {TAGS_MAX} tagged fields")
             for _ in range(tags):
                 _, at = _varint(body, at)
                 size, at = _varint(body, at)
-                at += size
+                at = _bounded(at + size)
             length, at = _varint(body, at)
-            at += max(0, length - 1)
+            if length > TRANSACTIONAL_ID_BYTES_MAX + 1:
+                raise BadFrameError(f"a Produce with a transactional id of {length - 1} bytes")
+            at = _bounded(at + max(0, length - 1))
         elif head.version >= 3:
             (length,) = struct.unpack_from(">h", body, at)
             at += 2 + max(0, length)
@@ -29,14 +43,18 @@ def has_answer(head: Head, body: memoryview) -> bool | None:
         return None
 
 
+def _bounded(at: int) -> int:
+    if at > FRONT_BYTES_MAX:
+        raise BadFrameError(f"a Produce with more than {FRONT_BYTES_MAX} bytes before its acks")
+    return at
+
+
 def _varint(body: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, 35, 7):
         byte = body[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
             return value, at
-        shift += 7
-        if shift > 28:
-            raise IndexError("a number of more than five bytes")
+    raise BadFrameError("a number of more than five bytes")

@@ -6,21 +6,20 @@ answers: no body of either direction is put together. Answers leave in the order
 whoever gives them: the queue of what is expected says whose turn it is, and a broker that answers
 before its turn is not read from.
 
-Back-pressure: a client that does not read stops the reading from its broker, and the reverse.
+Back-pressure: a client that does not read stops the reading from its broker, and the reverse. Nor
+is such a client read itself, or one of which `HELD_BYTES_MAX` are held: of requests that wait here
+for their answers, and of answers that wait for their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
-from consumer.gateway.address import Address
 from consumer.gateway.frames import (
     API_VERSIONS,
     FETCH,
@@ -29,6 +28,7 @@ from consumer.gateway.frames import (
     BadFrameError,
     Head,
     decode_head,
+    local_bytes_max,
 )
 from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.relay.acks import has_answer
@@ -40,60 +40,27 @@ from consumer.gateway.relay.broker import (
     reach,
 )
 from consumer.gateway.relay.expected import Expected
+from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
-from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, Place, rewritten
+from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
 from consumer.gateway.relay.software import is_serial, software_of
 from consumer.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
 
-LOCAL_BYTES_MAX = 16 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
+HELD_BYTES_MAX = 4 * 1024 * 1024
 BEGIN_S = 30.0
 """Who has not asked anything by then, or leaves a request half sent for so long, is closed."""
-
-
-class Host(Protocol):
-    """What a connection needs of its gateway; called on the event loop's thread."""
-
-    frame_bytes_max: int
-    demands_login: bool
-
-    def admits(self, connection: ClientConnection) -> bool:
-        """Whether there is room for it."""
-
-    def turn_to(self, broker_id: int) -> None:
-        """The client has named its broker in its TLS handshake."""
-
-    def upstream(self) -> Address | None:
-        """The broker behind this listener; None: none is known."""
-
-    def others(self) -> Sequence[tuple[int, Address]]:
-        """Brokers to be named beside the real ones: gateways."""
-
-    def broker_tls(self) -> ssl.SSLContext | None:
-        """How to speak to it; None: in plain text."""
-
-    def place(self) -> Place:
-        """Where clients find brokers."""
-
-    def serve(self, connection: ClientConnection, head: Head, frame: bytes) -> bytes | bool | None:
-        """Answer a request here: the answer, None for later (`answer_later`), or False for the
-        broker's.
-        """
-
-    def passes(self, connection: ClientConnection, head: Head) -> None:
-        """A request goes to the broker."""
-
-    def closed(self, connection: ClientConnection) -> None:
-        """It is gone."""
 
 
 class ClientConnection(asyncio.Protocol):
     """See the module."""
 
-    def __init__(self, host: Host, number: int, figures: RelayFigures | None = None) -> None:
+    def __init__(
+        self, host: Host[ClientConnection], number: int, figures: RelayFigures | None = None
+    ) -> None:
         self.host = host
         self.number = number
         self.figures = RelayFigures() if figures is None else figures
@@ -102,6 +69,8 @@ class ClientConnection(asyncio.Protocol):
         self.software = ""
         self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[Expected] = deque()
+        self._held_bytes = 0
+        self._room = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -148,15 +117,19 @@ class ClientConnection(asyncio.Protocol):
             self._broker.close()
         for answer in tuple(self._asked):
             answer.cancel()
+        self._room.set()
         self.host.closed(self)
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """The client does not read: neither is it read, nor its broker."""
         self._pause_broker("client")
+        self._pause_client("unread")
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._resume_broker("client")
+        self._resume_client("unread")
+        self._room.set()
 
     def data_received(self, data: bytes) -> None:
         """Split what comes into frames, and pass on what is the broker's."""
@@ -218,7 +191,7 @@ class ClientConnection(asyncio.Protocol):
                 return False
             head = decode_head(body)
             whole = self._is_whole(head)
-            if whole and length > LOCAL_BYTES_MAX:
+            if whole and length > local_bytes_max(head):
                 raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
             if whole and len(body) < length:
                 return False
@@ -257,7 +230,9 @@ class ClientConnection(asyncio.Protocol):
             self._to_broker(struct.pack(">i", len(frame)) + frame)
         elif answer is not True:
             ready = answer if answer else None
-            self._expected.append(Expected(True, head, ready, since_s=time.monotonic()))
+            expected = Expected(True, head, ready, since_s=time.monotonic())
+            self._expected.append(expected)
+            self._hold(expected, len(frame if ready is None else ready))
             self._flush()
 
     def _pass(self, head: Head, length: int, has_answer: bool) -> None:
@@ -277,6 +252,7 @@ class ClientConnection(asyncio.Protocol):
         for expected in self._expected:
             if expected.ours and expected.ready is None and expected.head is head:
                 expected.ready = frame
+                self._hold(expected, len(frame))
                 self.figures.answered(head.key, codes, time.monotonic() - expected.since_s)
                 break
         self.turns.answered(head)
@@ -305,14 +281,40 @@ class ClientConnection(asyncio.Protocol):
         self._to_broker(frame)
         return answer
 
-    def _flush(self) -> None:
-        """Send the answers of ours whose turn it is, then let the broker's come."""
+    async def room(self, head: Head) -> None:
+        """Until the answer to a request that waits here may be made, however large it is: not while
+        its client does not read, or many bytes wait for the turn of another one.
+        """
+        while not (self._closing or self._has_room(head)):
+            self._room.clear()
+            await self._room.wait()
+
+    def _has_room(self, head: Head) -> bool:
+        if "unread" in self._paused_by:
+            return False
+        return self._held_bytes <= HELD_BYTES_MAX or self._expected[0].head is head
+
+    def _hold(self, expected: Expected, size: int) -> None:
+        """So many bytes are kept for it now."""
+        self._held_bytes += size - expected.held_bytes
+        expected.held_bytes = size
+        if self._held_bytes > HELD_BYTES_MAX:
+            self._pause_client("held")
+        else:
+            self._resume_client("held")
+
+    def _send_ready(self) -> None:
         while self._expected and self._expected[0].ours:
             ready = self._expected[0].ready
             if ready is None:
                 break
-            self._expected.popleft()
+            self._hold(self._expected.popleft(), 0)
             self._send(ready)
+        self._room.set()
+
+    def _flush(self) -> None:
+        """Send the answers of ours whose turn it is, then let the broker's come."""
+        self._send_ready()
         if self._expected and self._expected[0].ours:
             self._pause_broker("turn")
         else:
@@ -423,13 +425,9 @@ class ClientConnection(asyncio.Protocol):
 
     def _answered(self) -> None:
         self._expected.popleft()
-        while self._expected and self._expected[0].ours:
-            ready = self._expected[0].ready
-            if ready is None:
-                self._pause_broker("turn")
-                return
-            self._expected.popleft()
-            self._send(ready)
+        self._send_ready()
+        if self._expected and self._expected[0].ours:
+            self._pause_broker("turn")
 
     def _next_answer(self) -> bool:
         if self._answer_left:
@@ -486,6 +484,8 @@ class ClientConnection(asyncio.Protocol):
         if why in self._paused_by:
             self._paused_by.discard(why)
             if not self._paused_by and self._transport is not None and not self._closing:
+                if self._half_since_s is not None:
+                    self._half_since_s = time.monotonic()
                 self._transport.resume_reading()
 
     def _pause_broker(self, why: str) -> None:

@@ -8,6 +8,7 @@ import re
 import struct
 
 from consumer.gateway.frames import API_VERSIONS, Head
+from consumer.gateway.skimming import TAGS_MAX
 
 SINCE = 3
 SERIAL = frozenset({"sarama"})
@@ -65,6 +66,8 @@ def _varint(frame: bytes, at: int) -> tuple[int, int]:
 def _after_tags(frame: bytes, at: int) -> int:
     """Where the tagged fields end that begin at `at`."""
     count, at = _varint(frame, at)
+    if count > TAGS_MAX:
+        raise ValueError(f"more than {TAGS_MAX} tagged fields")
     for _ in range(count):
         _, at = _varint(frame, at)
         size, at = _varint(frame, at)

@@ -7,7 +7,7 @@ elsewhere (a shim, a Spark application, another gateway's) by its registration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -19,7 +19,8 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
-from consumer.gateway.tooling.store import GroupStore
+from consumer.gateway.tooling.store import GroupStore, Offsets
+from consumer.gateway.wire.committing import judged
 from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
 from zkcoord.core.model import GroupState, TopicPartition
@@ -195,43 +196,50 @@ def delete_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
     return frames.encode(head, error_code=int(code), throttle_time_ms=0, topics=topics)
 
 
-def fetch_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
+def fetch_offsets(store: GroupStore, head: Head, body: Any) -> Iterator[bytes | None]:
     """Answer to OffsetFetch, by what is stored: what a member here believes to hold may be another
-    gateway's by now, which has stored more.
+    gateway's by now, which has stored more. None before it, where others are to have their turn.
     """
     asked = (
         {group.group_id: group.topics for group in body.groups}
         if head.version >= 8
         else {body.group_id: body.topics}
     )
-    found: dict[str, Mapping[TopicPartition, tuple[int, str]] | WireCode] = {}
+    found: dict[str, Offsets | WireCode] = {}
     for group, topics in asked.items():
+        if not is_group(group):
+            found[group] = WireCode.INVALID_GROUP_ID
+            continue
+        if found:
+            yield None
         wanted = (
             [TopicPartition(t.name, p) for t in topics for p in t.partition_indexes]
             if topics is not None
             else None
         )
         rest = [tp for tp in wanted if _is_partition(tp)] if wanted is not None else None
-        if not is_group(group):
-            found[group] = WireCode.INVALID_GROUP_ID
-            continue
-        stored = store.offsets(group, rest) if rest is None or rest else {}
-        if isinstance(stored, WireCode):
-            found[group] = stored
-            continue
+        stored: Offsets = {}
         found[group] = stored
-    return frames.fetched_offsets(head, body, found)
+        try:
+            yield from store.offsets(group, rest, stored)
+        except ZkcoordError:
+            found[group] = WireCode.COORDINATOR_NOT_AVAILABLE
+    yield frames.fetched_offsets(head, body, found)
 
 
-def commit(store: GroupStore, head: Head, body: Any, request: CommitRequest) -> bytes:
-    """Answer to the OffsetCommit of who is no member."""
+def commit(
+    store: GroupStore, head: Head, body: Any, request: CommitRequest
+) -> Iterator[bytes | None]:
+    """Answer to the OffsetCommit of who is no member. None before it, as in `fetch_offsets`."""
     if not is_group(request.group):
-        return frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+        yield frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+        return
     fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
     codes = dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION)
-    codes |= dict.fromkeys(fit, WireCode.INVALID_REQUEST)
-    codes |= store.commit(request.group, {tp: v for tp, v in fit.items() if v[0] >= 0})
-    return frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
+    stored, bad = judged(fit, lambda tp, offset: WireCode.NONE)
+    codes |= bad
+    yield from store.commit(request.group, stored, codes)
+    yield frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
 
 
 def _is_partition(tp: TopicPartition) -> bool:

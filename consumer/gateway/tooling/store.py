@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kafka.structs import TopicPartition as KafkaPartition
@@ -14,6 +15,7 @@ from kafka.structs import TopicPartition as KafkaPartition
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
 from consumer.gateway.wire.requests import WireCode
+from consumer.member.multis import metadata_ops, offset_op
 from consumer.offsets.committed import stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits, hidden
 from zkcoord.admin.common import Progress
@@ -22,8 +24,8 @@ from zkcoord.admin.offsets.delete import OffsetsDeletion
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Children, GetChildren
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.port import Children, GetChildren, Op, SetData
+from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.zk.sync.group_snapshot import (
     GroupListed,
     GroupSnapshot,
@@ -35,7 +37,8 @@ from zkcoord.znodes.paths import Layout
 
 READ_DEADLINE_MS = 5_000
 PARTITIONS_PER_MULTI_MAX = 100
-PARTITIONS_PER_FETCH_MAX = 20_000
+TOPIC_BYTES_MAX = 256
+PARTITIONS_PER_READ_MAX = 500
 DELETION_S = 5.0
 PROG = "zkcoord gateway"
 DELETION_PAUSE_S = 0.05
@@ -81,23 +84,26 @@ class GroupStore:
             return None
 
     def offsets(
-        self, group: str, partitions: Sequence[TopicPartition] | None
-    ) -> Offsets | WireCode:
-        """Next offsets, and what stands beside each, of these partitions (None: of all that have
-        one); those without one are left out.
+        self, group: str, partitions: Sequence[TopicPartition] | None, found: Offsets
+    ) -> Iterator[None]:
+        """Into `found`: next offsets, and what stands beside each, of these partitions (None: of
+        all that have one); those without one are left out. In parts, between which it yields: then
+        others have their turn. Raises `UnavailableError`.
         """
-        try:
-            return self.using(lambda client: self._offsets(client, group, partitions))
-        except ZkcoordError:
-            return WireCode.COORDINATOR_NOT_AVAILABLE
+        if partitions is None:
+            partitions = self.using(lambda client: self._stored(client, group))
+        for at in range(0, len(partitions), PARTITIONS_PER_READ_MAX):
+            if at:
+                yield
+            part = partitions[at : at + PARTITIONS_PER_READ_MAX]
+            found |= self.using(partial(self._offsets, group, part))
 
     def _offsets(
-        self, client: SyncClient, group: str, partitions: Sequence[TopicPartition] | None
+        self, group: str, partitions: Sequence[TopicPartition], client: SyncClient
     ) -> Offsets:
+        """Each part after a sync of its own: the session may be another one than before."""
         client.sync()
-        if partitions is None:
-            partitions = self._stored(client, group)
-        wanted = [KafkaPartition(*tp) for tp in partitions[:PARTITIONS_PER_FETCH_MAX]]
+        wanted = [KafkaPartition(*tp) for tp in partitions]
         reads = stored_reads(self._layout, group, wanted)
         answers = client.read(reads)
         secret = hidden(reads, answers)
@@ -109,6 +115,7 @@ class GroupStore:
         return {TopicPartition(*tp): (one.offset, one.metadata) for tp, one in found.items()}
 
     def _stored(self, client: SyncClient, group: str) -> list[TopicPartition]:
+        client.sync()
         root = self._layout.offsets(group)
         (answer,) = client.read([GetChildren(root)])
         topics = [t for t in _names(answer) if names.is_topic(t)]
@@ -121,9 +128,14 @@ class GroupStore:
         ]
 
     def commit(
-        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
-    ) -> dict[TopicPartition, WireCode]:
-        """Store offsets as a tool does, while the group has no member."""
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        codes: dict[TopicPartition, WireCode],
+    ) -> Iterator[None]:
+        """Store offsets as a tool does, while the group has no member; into `codes`: of each what
+        became of it. In parts, as `offsets`.
+        """
         message = msg.Commit(
             0,
             {tp: offset for tp, (offset, _) in offsets.items()},
@@ -131,13 +143,25 @@ class GroupStore:
             {tp: text for tp, (_, text) in offsets.items() if text},
         )
         commits = MemberlessCommits(self._layout, group, self._zk.acl)
-        codes: dict[TopicPartition, WireCode] = {}
         named = sorted(offsets)
-        for at in range(0, len(named), PARTITIONS_PER_MULTI_MAX):
-            part = named[at : at + PARTITIONS_PER_MULTI_MAX]
+        while named:
+            first = named[:PARTITIONS_PER_MULTI_MAX]
+            part = named[: fitting([self._written(group, message, tp) for tp in first])]
             code = self._commit(commits, message, part)
             codes.update(dict.fromkeys(part, code))
-        return codes
+            named = named[len(part) :]
+            if named:
+                yield
+
+    def _written(self, group: str, message: msg.Commit, tp: TopicPartition) -> list[Op]:
+        """At most what one partition is in a multi, with what may be said of its topic."""
+        layout, acl, offset = self._layout, self._zk.acl, message.offsets[tp]
+        text = message.metadata.get(tp, "")
+        return [
+            SetData(layout.offset_topic(group, tp.topic), bytes(TOPIC_BYTES_MAX), -1),
+            offset_op(layout, group, acl, tp, offset, None),
+            *metadata_ops(layout, group, acl, tp, offset, text, False),
+        ]
 
     def _commit(
         self, commits: MemberlessCommits, message: msg.Commit, part: Sequence[TopicPartition]

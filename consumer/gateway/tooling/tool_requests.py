@@ -5,6 +5,7 @@ after the other, as by a broker.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
@@ -39,6 +40,7 @@ class ToolRequests:
         self.groups = groups
         self._run = run
         self._ask_members = ask_members
+        self._more = asyncio.Lock()
 
     async def answer(
         self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
@@ -52,11 +54,12 @@ class ToolRequests:
     ) -> None:
         groups = frames.group_of(head, body)
         if await may != frozenset(groups):
-            return connection.answer_later(head, answers.refused(head, body), REFUSED)
+            return await self._blocking(connection, head, partial(answers.refused, head, body))
+        work: Callable[[], bytes | None]
         match head.key:
             case frames.OFFSET_FETCH:
                 await connection.turns.settled()
-                work = partial(answers.fetch_offsets, self.store, head, body)
+                work = partial(next, answers.fetch_offsets(self.store, head, body))
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
                 work = partial(answers.describe_groups, self.store, head, body, known)
@@ -79,8 +82,8 @@ class ToolRequests:
             if not await may:
                 code = WireCode.GROUP_AUTHORIZATION_FAILED
                 return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
-            work = partial(answers.commit, self.store, head, body, request)
-            await self._blocking(connection, head, work)
+            work = answers.commit(self.store, head, body, request)
+            await self._blocking(connection, head, partial(next, work))
 
     async def listed(
         self, connection: ClientConnection, head: Head, body: Any, answer: bytes
@@ -91,19 +94,24 @@ class ToolRequests:
         await self._blocking(connection, head, work)
 
     async def _blocking(
-        self, connection: ClientConnection, head: Head, work: Callable[[], bytes]
+        self, connection: ClientConnection, head: Head, work: Callable[[], bytes | None]
     ) -> None:
         """A request that cannot be answered ends its connection: its client asks again elsewhere,
-        and does not wait.
+        and does not wait. Work that says None goes on, in turns with others of which there is more:
+        they have one thread of the pool, so that there are some for what is soon done.
         """
 
-        def answered() -> tuple[bytes, frozenset[int]]:
+        def answered() -> tuple[bytes, frozenset[int]] | None:
             frame = work()
-            return frame, codes_of_frame(head, frame)
+            return None if frame is None else (frame, codes_of_frame(head, frame))
 
+        await connection.room(head)
         found: tuple[bytes, frozenset[int]] | None = None
         try:
             found = await self._run(answered)
+            while found is None:
+                async with self._more:
+                    found = await self._run(answered)
         finally:
             if found is None:
                 connection.close()

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway import frames
 from consumer.gateway.relay import broker as broker_module
-from consumer.gateway.relay.connection import EXPECTED_MAX
+from consumer.gateway.relay.connection import EXPECTED_MAX, HELD_BYTES_MAX
 from tests.consumer.gateway.recordings import framed, requests
 from tests.consumer.gateway.relay import scenes
 from tests.consumer.gateway.relay.scenes import (
@@ -170,6 +170,7 @@ def test_a_produce_without_acks_has_no_answer(version: int) -> None:
         struct.pack(">ihhih", 12, 1, 0, 1, 500) + b"me",
         b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n",
         struct.pack(">ihhih", 10 + 2, 1, 0, 1, 2) + b"\xff\xfe",
+        struct.pack(">ihhih", 2**24, frames.PRODUCE, 9, 1, 0) + b"\xff\xff\xff\xff\x07",
     ],
 )
 def test_what_is_no_frame_ends_the_connection(data: bytes) -> None:
@@ -242,6 +243,113 @@ def test_a_client_that_does_not_read_stops_its_broker() -> None:
         reader._transport.resume_reading()  # type: ignore[attr-defined]  # and goes on
         assert [(await frame_of(reader))[0] for _ in range(20)] == list(range(20))
         await sending
+
+    play(scene)
+
+
+def test_a_client_that_does_not_read_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of ours do not gather either."""
+    count, body = 2_000, bytes(20_000)
+    monkeypatch.setattr(
+        Relay, "serve", lambda relay, client, head, frame: answer(head.correlation_id, body)
+    )
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        reader._transport.pause_reading()  # type: ignore[attr-defined]  # the client reads nothing
+        await asyncio.sleep(0)
+
+        async def send() -> None:
+            for n in range(count):
+                writer.write(request(HEARTBEAT, n, bytes(10_000)))
+                await writer.drain()
+
+        sending = asyncio.create_task(send())
+        while relay.accepted == 0 or "unread" not in relay.connection._paused_by:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        transport = relay.connection._transport
+        assert transport is not None
+        assert transport.get_write_buffer_size() < 4 * 1024 * 1024
+        assert not sending.done()
+        reader._transport.resume_reading()  # type: ignore[attr-defined]  # and goes on
+        assert [(await frame_of(reader))[0] for _ in range(count)] == list(range(count))
+        await sending
+
+    play(scene)
+
+
+def test_large_requests_without_an_answer_are_not_all_kept() -> None:
+    count, body = 40, bytes(1_000_000)
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        for n in range(count):
+            writer.write(request(HEARTBEAT, n, body))
+        await asyncio.sleep(0.5)
+        held = HELD_BYTES_MAX // len(body) + 1
+        assert len(relay.parked) == held
+        for n in range(count):
+            while len(relay.parked) <= n:
+                await asyncio.sleep(0.001)
+            relay.connection.answer_later(relay.parked[n], answer(n))
+            assert (await frame_of(reader))[0] == n
+        assert relay.connection._held_bytes == 0
+
+    play(scene)
+
+
+def test_large_answers_are_made_when_there_is_room_for_them() -> None:
+    """Behind one that is parked; the next one in turn always has room."""
+    count, body = 40, bytes(1_000_000)
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        for n in range(count + 1):
+            writer.write(request(HEARTBEAT, n))
+        while len(relay.parked) <= count:
+            await asyncio.sleep(0.01)
+        first, *others = relay.parked
+        made: list[int] = []
+
+        async def make() -> None:
+            for head in others:
+                await relay.connection.room(head)
+                made.append(head.correlation_id)
+                relay.connection.answer_later(head, answer(head.correlation_id, body))
+
+        making = asyncio.create_task(make())
+        await asyncio.sleep(0.2)
+        assert len(made) == HELD_BYTES_MAX // len(body) + 1
+        await relay.connection.room(first)
+        relay.connection.answer_later(first, answer(0))
+        assert [(await frame_of(reader))[0] for _ in range(count + 1)] == list(range(count + 1))
+        await making
+        assert relay.connection._held_bytes == 0
+
+    play(scene)
+
+
+def test_who_goes_waits_for_no_room() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        writer.write(request(HEARTBEAT, 1) + request(HEARTBEAT, 2))
+        while len(relay.parked) < 2:
+            await asyncio.sleep(0.01)
+        large = bytes(HELD_BYTES_MAX + 1)
+        relay.connection.answer_later(relay.parked[1], large)
+        waiting = asyncio.create_task(relay.connection.room(relay.parked[1]))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        relay.connection.close()
+        await waiting
 
     play(scene)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway.frames import Head, decode_head
 from consumer.gateway.relay.software import asks_again, software_of
+from consumer.gateway.skimming import TAGS_MAX
 
 
 def frame_of(name: str, version: str, api_version: int = 3, client_id: str = "me") -> bytes:
@@ -63,6 +65,16 @@ def test_tagged_fields_of_the_head_are_passed_over() -> None:
     assert frame[at] == 0
     tagged = frame[:at] + b"\x01\x05\x03abc" + frame[at + 1 :]
     assert software(tagged) == "librdkafka 2.16.0"
+
+
+def test_tags_that_never_end_are_not_read() -> None:
+    frame = frame_of("librdkafka", "2.16.0")
+    at = 10 + len("me")
+    before = time.process_time()
+    assert software(frame[:at] + b"\xff\xff\xff\xff\x07" + bytes(8 * 1024 * 1024)) == ""
+    assert time.process_time() - before < 0.1
+    many = bytes([TAGS_MAX]) + b"\x05\x00" * TAGS_MAX
+    assert software(frame[:at] + many + frame[at + 1 :]) == "librdkafka 2.16.0"
 
 
 def test_junk_raises_nothing() -> None:

@@ -1,0 +1,182 @@
+"""Who asks for much has no thread of the pool to himself, and nobody waits for all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+from kafka.protocol.consumer import OffsetFetchRequest
+
+from consumer.gateway import frames
+from consumer.gateway.frames import Head
+from consumer.gateway.tooling.store import GroupStore, Offsets
+from consumer.gateway.tooling.tool_requests import ToolRequests
+from consumer.gateway.turns import Turns
+from consumer.gateway.wire.requests import CommitRequest, WireCode
+from tests.consumer.gateway.recordings import framed, requests
+from zkcoord.core.model import TopicPartition
+
+LARGE, PARTS, THREADS = 20, 30, 4
+PART_S = 0.005
+
+
+class Store:
+    """Reads a part of group "large" after the other, one at a time for all."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.parts = 0
+
+    def offsets(
+        self, group: str, partitions: list[TopicPartition], found: Offsets
+    ) -> Iterator[None]:
+        """See `GroupStore`."""
+        for part in range(PARTS if group == "large" else 1):
+            if part:
+                yield
+            with self.lock:
+                time.sleep(PART_S)
+                self.parts += 1
+        found |= dict.fromkeys(partitions, (self.parts, ""))
+
+    def commit(
+        self,
+        group: str,
+        offsets: dict[TopicPartition, tuple[int, str]],
+        codes: dict[TopicPartition, WireCode],
+    ) -> Iterator[None]:
+        """The same."""
+        yield from self.offsets(group, [], {})
+        codes |= dict.fromkeys(offsets, WireCode.NONE)
+
+
+class Client:
+    """A connection with room."""
+
+    def __init__(self, is_there: bool = True) -> None:
+        self.turns = Turns()
+        self.answer: bytes | None = None
+        self.closed = False
+        self.has_room = asyncio.Event()
+        if is_there:
+            self.has_room.set()
+
+    async def room(self, head: Head) -> None:
+        """When it has."""
+        await self.has_room.wait()
+
+    def answer_later(self, head: Head, frame: bytes, codes: Any) -> None:
+        """Noted."""
+        assert struct.unpack_from(">ii", frame) == (len(frame) - 4, head.correlation_id)
+        self.answer = frame
+
+    def close(self) -> None:
+        """Noted."""
+        self.closed = True
+
+
+class Scene:
+    """Tools on a pool."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.pool = ThreadPoolExecutor(THREADS)
+        self.tools = ToolRequests(
+            cast("GroupStore", self.store), cast("Any", None), self._run, self._run
+        )
+
+    async def _run(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+
+    def asks(self, client: Client, group: str, permitted: str | None = None) -> asyncio.Task[None]:
+        """OffsetFetch."""
+        of = OffsetFetchRequest.OffsetFetchRequestTopic
+        asked = OffsetFetchRequest(group_id=group, topics=[of(name="t", partition_indexes=[0])])
+        frame = framed(5, asked)[4:]
+        head = frames.decode_head(frame)
+        may: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
+        may.set_result(frozenset({permitted or group}))
+        answering = self.tools.answer(cast("Any", client), head, frames.decode(head, frame), may)
+        return asyncio.ensure_future(answering)
+
+    def commits(self, client: Client, group: str) -> asyncio.Task[None]:
+        """OffsetCommit without a member."""
+        version, asked = next((v, r) for k, v, r in requests() if k == frames.OFFSET_COMMIT)
+        frame = framed(version, asked)[4:]
+        head = frames.decode_head(frame)
+        request = CommitRequest(group, "", -1, {TopicPartition("t", 1): (1, "")})
+        may: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
+        may.set_result(frozenset({group}))
+        body = frames.decode(head, frame)
+        return asyncio.ensure_future(
+            self.tools.commit(cast("Any", client), head, body, request, may)
+        )
+
+
+@pytest.mark.parametrize("asks", [Scene.asks, Scene.commits])
+def test_who_asks_for_much_holds_up_nobody(
+    asks: Callable[[Scene, Client, str], asyncio.Task[None]],
+) -> None:
+    async def run() -> None:
+        scene = Scene()
+        large = [Client() for _ in range(LARGE)]
+        asked = [asks(scene, client, "large") for client in large]
+        await asyncio.sleep(0.05)
+        for _ in range(5):
+            before = scene.store.parts
+            small = Client()
+            await asks(scene, small, "small")
+            assert small.answer is not None
+            # at first the first part of each is before it
+            assert scene.store.parts - before < 2 * LARGE
+        await asyncio.gather(*asked)
+        assert all(client.answer is not None for client in large)
+        assert scene.store.parts == LARGE * PARTS + 5
+
+    asyncio.run(run())
+
+
+def test_nothing_is_made_for_whom_there_is_no_room() -> None:
+    async def run() -> None:
+        scene = Scene()
+        client = Client(is_there=False)
+        asked = scene.asks(client, "small")
+        await asyncio.sleep(0.1)
+        assert (scene.store.parts, client.answer) == (0, None)
+        client.has_room.set()
+        await asked
+        assert (scene.store.parts, client.closed) == (1, False)
+        assert client.answer is not None
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_answered_ends_the_connection_also_in_the_middle() -> None:
+    async def run() -> None:
+        scene = Scene()
+        client = Client()
+        asked = scene.asks(client, "large")
+        while scene.store.parts < 3:
+            await asyncio.sleep(PART_S)
+        asked.cancel()
+        await asyncio.wait([asked])
+        assert client.closed and client.answer is None
+
+    asyncio.run(run())
+
+
+def test_who_may_not_is_told_so_and_nothing_is_read() -> None:
+    async def run() -> None:
+        scene = Scene()
+        client = Client()
+        await scene.asks(client, "small", "another")
+        assert scene.store.parts == 0
+        assert client.answer is not None
+
+    asyncio.run(run())
