@@ -37,6 +37,7 @@ from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
+from consumer.gateway.relay.broker import BrokerChoice
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
 from consumer.gateway.relay.listener import Listener
@@ -110,6 +111,7 @@ class Gateway:
         self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
+        self._choice = BrokerChoice()
         self.groups = self._wire_groups()
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
@@ -263,9 +265,7 @@ class Gateway:
     def upstream(self, broker_id: int) -> Address | None:
         """The broker behind a port; behind the first one any."""
         brokers = self.seen.brokers
-        if broker_id >= 0:
-            return brokers.get(broker_id)
-        return brokers[min(brokers)] if brokers else None
+        return brokers.get(broker_id) if broker_id >= 0 else self._choice.among(brokers)
 
     def place(self, broker_id: int, own: Address) -> Address:
         """Where clients find a broker."""

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from consumer.gateway.address import Address
 
+log = logging.getLogger(__name__)
+
 HIGH_WATER = 1024 * 1024
 CONNECT_S = 10.0
 CLOSE_S = 5.0
+TRY_S = 2.0
+"""How long one broker is waited for where another one would do."""
+TRIED_MAX = 5
+AWAY_S = 10.0
+"""How long a broker that could not be reached is tried after all others."""
 
 
 class BrokerAwayError(Exception):
@@ -102,12 +113,77 @@ def close_soon(transport: asyncio.Transport) -> None:
     asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
 
 
+@dataclass(frozen=True)
+class AnyOf(Address):
+    """Brokers of which any will do: this address first, then `others`."""
+
+    others: tuple[Address, ...]
+    choice: BrokerChoice
+
+
+class BrokerChoice:
+    """Which broker clients are led to who mean none: the first one, but after all others where it
+    could not be reached just now.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._away_until_s: dict[Address, float] = {}
+
+    def among(self, brokers: Mapping[int, Address]) -> Address | None:
+        """Where to try, of all that are known by id; None: none is."""
+        known = [brokers[broker_id] for broker_id in sorted(brokers)]
+        for address in self._away_until_s.keys() - set(known):
+            del self._away_until_s[address]
+        now_s = self._clock()
+        known.sort(key=lambda address: self._away_until_s.get(address, 0.0) > now_s)
+        if len(known) < 2:
+            return known[0] if known else None
+        first, *others = known[:TRIED_MAX]
+        return AnyOf(first.host, first.port, tuple(others), self)
+
+    def failed(self, address: Address, why: str) -> None:
+        """It could not be reached."""
+        if address not in self._away_until_s:
+            log.warning("%s: clients that begin are led to another one", why)
+        self._away_until_s[address] = self._clock() + AWAY_S
+
+    def reached(self, address: Address) -> None:
+        """It could."""
+        self._away_until_s.pop(address, None)
+
+
 async def reach(
     client: BehindClient, address: Address, tls: ssl.SSLContext | None
 ) -> BrokerConnection:
     """Connect to a broker, by TLS where there is a context: its certificate must be of
-    `address.host`. Raises `BrokerAwayError` after `CONNECT_S`.
+    `address.host`. Of `AnyOf`, to the first that can be reached. Raises `BrokerAwayError` after
+    `CONNECT_S`.
     """
+    if not isinstance(address, AnyOf):
+        return await _reach(client, address, tls, CONNECT_S)
+    choice = address.choice
+    for one in (Address(address.host, address.port), *address.others[:-1]):
+        try:
+            broker = await _reach(client, one, tls, TRY_S)
+        except BrokerAwayError as error:
+            choice.failed(one, str(error))
+        else:
+            choice.reached(one)
+            return broker
+    last = address.others[-1]
+    try:
+        broker = await _reach(client, last, tls, CONNECT_S - TRY_S * len(address.others))
+    except BrokerAwayError as error:
+        choice.failed(last, str(error))
+        raise
+    choice.reached(last)
+    return broker
+
+
+async def _reach(
+    client: BehindClient, address: Address, tls: ssl.SSLContext | None, within_s: float
+) -> BrokerConnection:
     loop = asyncio.get_running_loop()
     try:
         _, broker = await asyncio.wait_for(
@@ -118,7 +194,7 @@ async def reach(
                 ssl=tls,
                 server_hostname=address.host if tls is not None else None,
             ),
-            CONNECT_S,
+            within_s,
         )
     except ssl.SSLCertVerificationError as error:
         raise BrokerAwayError(
@@ -130,7 +206,7 @@ async def reach(
         raise BrokerAwayError(f"no TLS with the broker at {address} ({error})") from error
     except asyncio.TimeoutError as error:
         raise BrokerAwayError(
-            f"the broker at {address} does not answer within {CONNECT_S:.0f} s"
+            f"the broker at {address} does not answer within {within_s:.0f} s"
         ) from error
     except OSError as error:
         why = str(error) or type(error).__name__
