@@ -125,6 +125,8 @@ class Gateway:
         self._tickets = 0
         self._open: dict[int, OpenRequest] = {}
         self._servers: dict[int, asyncio.Server] = {}
+        self._looking = asyncio.Lock()
+        self._said: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
         self.ending = GatewayEnd()
@@ -186,9 +188,11 @@ class Gateway:
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Until it is cancelled."""
-        self.seen = await self._run(self.cluster.look)
-        await self._listen(BEGIN, self.options.listen.port)
-        await self._follow_brokers()
+        async with self._looking:
+            self.seen = await self._run(self.cluster.look)
+            await self._listen(BEGIN, self.options.listen.port)
+            for broker_id in self._not_listened_for():
+                await self._listen(broker_id, self.options.broker_port(broker_id))
         ready()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -199,23 +203,34 @@ class Gateway:
             await self.chores.do(self._run, self._events.time())
 
     async def _look(self) -> None:
-        try:
-            self.seen = await self._run(self.cluster.look)
-        except UnavailableError as error:
-            log.warning("%s", error)
-            return
-        await self._follow_brokers()
+        """One at a time: two would both listen for a broker that is new."""
+        async with self._looking:
+            try:
+                self.seen = await self._run(self.cluster.look)
+            except UnavailableError as error:
+                log.warning("%s", error)
+                return
+            for broker_id in self._not_listened_for():
+                await self._listen_later(broker_id)
 
     async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await self._events.run_in_executor(self.pool, partial(work, *arguments))
 
     # listeners
 
-    async def _follow_brokers(self) -> None:
-        """A listener for each broker; one that is gone keeps its port, for when it comes back."""
-        for broker_id in () if self.options.broker_hosts else self.seen.brokers:
-            if broker_id not in self._servers:
-                await self._listen(broker_id, self.options.broker_port(broker_id))
+    def _not_listened_for(self) -> list[int]:
+        """Brokers without a listener; one that is gone keeps its port, for when it comes back."""
+        known = () if self.options.broker_hosts else self.seen.brokers
+        return [broker_id for broker_id in known if broker_id not in self._servers]
+
+    async def _listen_later(self, broker_id: int) -> None:
+        """For a broker that came: whatever is wrong with its port, the others are served."""
+        try:
+            await self._listen(broker_id, self.options.broker_port(broker_id))
+        except ConfigurationError as error:
+            if str(error) not in self._said:
+                self._said.add(str(error))
+                log.error("%s", error)
 
     async def _listen(self, broker_id: int, port: int) -> None:
         host = self.options.listen.host
@@ -269,7 +284,7 @@ class Gateway:
 
     def place(self, broker_id: int, own: Address) -> Address:
         """Where clients find a broker."""
-        if broker_id not in self.seen.brokers:
+        if broker_id not in self.seen.brokers and not self._looking.locked():
             self._spawn(self._look())
         return self.options.broker_address(broker_id)
 

@@ -1,0 +1,99 @@
+"""What a gateway does about brokers that come while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from consumer.gateway.address import Address
+from consumer.gateway.cluster import ClusterSeen
+from consumer.gateway.options import GatewayOptions
+from consumer.gateway.service import Gateway
+from zkcoord.stack.ports import free_port
+from zkcoord.zk.options import ZkOptions
+
+WAIT_S = 60.0
+NEW = {7: Address("broker", 9092)}
+
+
+def play(
+    scene: Callable[[Gateway], Awaitable[None]],
+    look: Callable[[], ClusterSeen],
+    **ports: int,
+) -> None:
+    """Run a scene of a gateway that has found no broker yet."""
+    listen = Address("127.0.0.1", free_port())
+    port_of = {int(name.removeprefix("broker_")): port for name, port in ports.items()}
+
+    async def run() -> None:
+        options = GatewayOptions(listen, (), port_of=port_of, guardian=False)
+        gateway = Gateway(options, ZkOptions("127.0.0.1:1"), {})
+        gateway._events = asyncio.get_running_loop()
+        gateway.cluster.look = look  # type: ignore[method-assign]
+        try:
+            await asyncio.wait_for(scene(gateway), WAIT_S)
+        finally:
+            for server in gateway._servers.values():
+                server.close()
+            gateway.pool.shutdown()
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_is_new_is_listened_for_once() -> None:
+    """Each Metadata that names a broker which is not known may begin a look, beside the usual
+    one.
+    """
+
+    async def scene(gateway: Gateway) -> None:
+        await asyncio.gather(*(gateway._look() for _ in range(8)))
+        assert list(gateway._servers) == [7]
+
+    play(scene, lambda: ClusterSeen(NEW), broker_7=free_port())
+
+
+def test_many_answers_that_name_a_new_broker_begin_one_look() -> None:
+    looks: list[int] = []
+    go_on = threading.Event()
+
+    def look() -> ClusterSeen:
+        looks.append(1)
+        go_on.wait(WAIT_S)
+        return ClusterSeen(NEW)
+
+    async def scene(gateway: Gateway) -> None:
+        gateway.place(7, Address("broker", 9092))
+        while not looks:
+            await asyncio.sleep(0.01)
+        for _ in range(20):
+            gateway.place(7, Address("broker", 9092))
+        go_on.set()
+        await asyncio.gather(*gateway._tasks)
+        gateway.place(7, Address("broker", 9092))
+        assert len(looks) == 1 and not gateway._tasks and 7 in gateway._servers
+
+    play(scene, look, broker_7=free_port())
+
+
+def test_a_new_broker_whose_port_is_taken_is_said_once_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken, free = socket.create_server(("127.0.0.1", 0)), free_port()
+
+    async def scene(gateway: Gateway) -> None:
+        for _ in range(2):
+            await gateway._look()
+        assert list(gateway._servers) == [8]
+        errors = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+        assert len(errors) == 1 and "the port of broker 7" in errors[0]
+        taken.close()
+        await gateway._look()
+        assert set(gateway._servers) == {7, 8}
+
+    seen = ClusterSeen({**NEW, 8: Address("broker", 9093)})
+    play(scene, lambda: seen, broker_7=taken.getsockname()[1], broker_8=free)
