@@ -37,10 +37,10 @@ from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
-from consumer.gateway.relay.broker import BrokerChoice
+from consumer.gateway.relay.broker import BrokerChoice, is_left
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
-from consumer.gateway.relay.listener import Listener
+from consumer.gateway.relay.listener import Listener, Ports
 from consumer.gateway.relay.software import asks_again
 from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
 from consumer.gateway.tooling.leftovers import Leftovers
@@ -48,7 +48,7 @@ from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import WaitingTurn
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
-from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.errors import UnavailableError
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms
@@ -64,6 +64,7 @@ LOOK_EVERY_S = 5.0
 LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
 GROUPS_PER_REQUEST_MAX = 1_000
+BROKER_GONE_S = 6.0
 
 
 @dataclass(slots=True)
@@ -124,9 +125,8 @@ class Gateway:
         self._numbers = 0
         self._tickets = 0
         self._open: dict[int, OpenRequest] = {}
-        self._servers: dict[int, asyncio.Server] = {}
+        self._ports = Ports(options, self._accept)
         self._looking = asyncio.Lock()
-        self._said: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
         self.ending = GatewayEnd()
@@ -190,9 +190,8 @@ class Gateway:
         """Until it is cancelled."""
         async with self._looking:
             self.seen = await self._run(self.cluster.look)
-            await self._listen(BEGIN, self.options.listen.port)
-            for broker_id in self._not_listened_for():
-                await self._listen(broker_id, self.options.broker_port(broker_id))
+            await self._ports.listen(BEGIN, self.options.listen.port)
+            await self._ports.begin(self.seen.brokers)
         ready()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -210,46 +209,12 @@ class Gateway:
             except UnavailableError as error:
                 log.warning("%s", error)
                 return
-            for broker_id in self._not_listened_for():
-                await self._listen_later(broker_id)
+            await self._ports.follow(self.seen.brokers)
 
     async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await self._events.run_in_executor(self.pool, partial(work, *arguments))
 
     # listeners
-
-    def _not_listened_for(self) -> list[int]:
-        """Brokers without a listener; one that is gone keeps its port, for when it comes back."""
-        known = () if self.options.broker_hosts else self.seen.brokers
-        return [broker_id for broker_id in known if broker_id not in self._servers]
-
-    async def _listen_later(self, broker_id: int) -> None:
-        """For a broker that came: whatever is wrong with its port, the others are served."""
-        try:
-            await self._listen(broker_id, self.options.broker_port(broker_id))
-        except ConfigurationError as error:
-            if str(error) not in self._said:
-                self._said.add(str(error))
-                log.error("%s", error)
-
-    async def _listen(self, broker_id: int, port: int) -> None:
-        host = self.options.listen.host
-        try:
-            server = await self._events.create_server(
-                lambda: self._accept(broker_id), host or None, port, reuse_address=True
-            )
-        except (OSError, OverflowError) as error:
-            what = "--listen" if broker_id < 0 else f"the port of broker {broker_id}"
-            raise ConfigurationError(
-                f"{what}: {Address(host, port)} cannot be listened at ({error}): choose another"
-                " port with --listen, or for one broker with --broker-ports"
-            ) from error
-        self._servers[broker_id] = server
-        log.info(
-            "%s at %s",
-            "clients begin" if broker_id < 0 else f"broker {broker_id} is reached",
-            Address(host, port),
-        )
 
     def _accept(self, broker_id: int) -> asyncio.Protocol:
         self._numbers += 1
@@ -409,10 +374,16 @@ class Gateway:
         self._another(connection)
 
     def closed(self, connection: ClientConnection) -> None:
-        """A connection is gone."""
-        self._connections.pop(connection.number, None)
+        """A connection is gone. Whom its broker left did not go: it has more time to come back."""
+        number = connection.number
+        self._connections.pop(number, None)
         connection.turns.close()
-        self.members.post(lambda: self.groups.disconnected(connection.number))
+        work = partial(self.groups.disconnected, number)
+        if is_left(connection):
+            self.members.post(lambda: self.groups.another_request(number))
+            self._events.call_later(BROKER_GONE_S, self.members.post, work)
+        else:
+            self.members.post(work)
 
     def _find_coordinator(
         self, listener: Listener, connection: ClientConnection, head: Head, body: Any
@@ -479,7 +450,7 @@ class Gateway:
     @property
     def listening(self) -> bool:
         """Whether clients can begin."""
-        return BEGIN in self._servers
+        return BEGIN in self._ports.servers
 
     @property
     def connections(self) -> int:
@@ -489,8 +460,7 @@ class Gateway:
     # the end
 
     async def _close(self) -> None:
-        for server in self._servers.values():
-            server.close()
+        self._ports.close()
         await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()

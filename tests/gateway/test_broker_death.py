@@ -84,6 +84,7 @@ def test_members_keep_their_places(brokers: list[KafkaBroker], tmp_path: Path) -
         assert [one.calls for one in clients] == before, "no callback"
         clients.append(Librdkafka(gateway.address, group, topic))
         shared(clients, PARTITIONS)
+        assert "it is gone" not in gateway.log()
         for one in clients:
             one.close()
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakSet
 
 from consumer.gateway.address import Address
 
@@ -51,6 +52,7 @@ class BrokerConnection(asyncio.Protocol):
         self._client = client
         self._transport: asyncio.Transport | None = None
         self._answered = False
+        self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is there."""
@@ -61,6 +63,8 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
         self._transport = None
+        if not self._ended:
+            _LEFT.add(self._client)
         # a broker says only after the handshake of TLS 1.3 that it does not know our certificate
         if isinstance(error, ssl.SSLError):
             self._client.broker_lost(f"its broker ended TLS ({error})")
@@ -97,12 +101,21 @@ class BrokerConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """End it, when it has read what was sent, within `CLOSE_S`."""
+        self._ended = True
         if (transport := self._open()) is not None:
             close_soon(transport)
 
     def _open(self) -> asyncio.Transport | None:
         transport = self._transport
         return None if transport is None or transport.is_closing() else transport
+
+
+_LEFT: WeakSet[BehindClient] = WeakSet()
+
+
+def is_left(client: BehindClient) -> bool:
+    """Whether its broker ended the connection, and not the client or the gateway."""
+    return client in _LEFT
 
 
 def close_soon(transport: asyncio.Transport) -> None:
@@ -114,8 +127,8 @@ def close_soon(transport: asyncio.Transport) -> None:
 
 
 @dataclass(frozen=True)
-class AnyOf(Address):
-    """Brokers of which any will do: this address first, then `others`."""
+class AnyOf:
+    """What an address has `instead` where any broker will do: those that are tried after it."""
 
     others: tuple[Address, ...]
     choice: BrokerChoice
@@ -140,7 +153,7 @@ class BrokerChoice:
         if len(known) < 2:
             return known[0] if known else None
         first, *others = known[:TRIED_MAX]
-        return AnyOf(first.host, first.port, tuple(others), self)
+        return Address(first.host, first.port, AnyOf(tuple(others), self))
 
     def failed(self, address: Address, why: str) -> None:
         """It could not be reached."""
@@ -157,13 +170,14 @@ async def reach(
     client: BehindClient, address: Address, tls: ssl.SSLContext | None
 ) -> BrokerConnection:
     """Connect to a broker, by TLS where there is a context: its certificate must be of
-    `address.host`. Of `AnyOf`, to the first that can be reached. Raises `BrokerAwayError` after
-    `CONNECT_S`.
+    `address.host`. Where any will do, to the first that can be reached. Raises `BrokerAwayError`
+    after `CONNECT_S`.
     """
-    if not isinstance(address, AnyOf):
+    any_of = address.instead
+    if not isinstance(any_of, AnyOf):
         return await _reach(client, address, tls, CONNECT_S)
-    choice = address.choice
-    for one in (Address(address.host, address.port), *address.others[:-1]):
+    choice, (*others, last) = any_of.choice, any_of.others
+    for one in (address, *others):
         try:
             broker = await _reach(client, one, tls, TRY_S)
         except BrokerAwayError as error:
@@ -171,9 +185,8 @@ async def reach(
         else:
             choice.reached(one)
             return broker
-    last = address.others[-1]
     try:
-        broker = await _reach(client, last, tls, CONNECT_S - TRY_S * len(address.others))
+        broker = await _reach(client, last, tls, CONNECT_S - TRY_S * len(any_of.others))
     except BrokerAwayError as error:
         choice.failed(last, str(error))
         raise

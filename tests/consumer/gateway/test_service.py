@@ -7,13 +7,18 @@ import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from consumer.gateway import service as service_module
 from consumer.gateway.address import Address
 from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.options import GatewayOptions
 from consumer.gateway.service import Gateway
+from consumer.gateway.turns import Turns
 from zkcoord.stack.ports import free_port
 from zkcoord.zk.options import ZkOptions
 
@@ -38,8 +43,7 @@ def play(
         try:
             await asyncio.wait_for(scene(gateway), WAIT_S)
         finally:
-            for server in gateway._servers.values():
-                server.close()
+            gateway._ports.close()
             gateway.pool.shutdown()
 
     asyncio.run(run())
@@ -52,7 +56,7 @@ def test_a_broker_that_is_new_is_listened_for_once() -> None:
 
     async def scene(gateway: Gateway) -> None:
         await asyncio.gather(*(gateway._look() for _ in range(8)))
-        assert list(gateway._servers) == [7]
+        assert list(gateway._ports.servers) == [7]
 
     play(scene, lambda: ClusterSeen(NEW), broker_7=free_port())
 
@@ -75,7 +79,7 @@ def test_many_answers_that_name_a_new_broker_begin_one_look() -> None:
         go_on.set()
         await asyncio.gather(*gateway._tasks)
         gateway.place(7, Address("broker", 9092))
-        assert len(looks) == 1 and not gateway._tasks and 7 in gateway._servers
+        assert len(looks) == 1 and not gateway._tasks and 7 in gateway._ports.servers
 
     play(scene, look, broker_7=free_port())
 
@@ -88,12 +92,35 @@ def test_a_new_broker_whose_port_is_taken_is_said_once_and_tried_again(
     async def scene(gateway: Gateway) -> None:
         for _ in range(2):
             await gateway._look()
-        assert list(gateway._servers) == [8]
+        assert list(gateway._ports.servers) == [8]
         errors = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
         assert len(errors) == 1 and "the port of broker 7" in errors[0]
         taken.close()
         await gateway._look()
-        assert set(gateway._servers) == {7, 8}
+        assert set(gateway._ports.servers) == {7, 8}
 
     seen = ClusterSeen({**NEW, 8: Address("broker", 9093)})
     play(scene, lambda: seen, broker_7=taken.getsockname()[1], broker_8=free)
+
+
+def test_who_is_left_by_its_broker_has_more_time_to_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+
+    async def scene(gateway: Gateway) -> None:
+        later: list[Callable[[], None]] = []
+        monkeypatch.setattr(gateway.members, "post", lambda work: work())
+        monkeypatch.setattr(gateway.groups, "disconnected", lambda n: told.append(f"gone {n}"))
+        monkeypatch.setattr(gateway.groups, "another_request", lambda n: told.append(f"end {n}"))
+        gateway._events = cast(
+            Any, SimpleNamespace(call_later=lambda s, post, work: later.append(partial(post, work)))
+        )
+        for number, left in ((1, True), (2, False)):
+            monkeypatch.setattr(service_module, "is_left", lambda connection, left=left: left)
+            gateway.closed(cast(Any, SimpleNamespace(number=number, turns=Turns())))
+        assert told == ["end 1", "gone 2"]
+        later.pop()()
+        assert told == ["end 1", "gone 2", "gone 1"] and not later
+
+    play(scene, lambda: ClusterSeen(NEW))

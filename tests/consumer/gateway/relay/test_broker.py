@@ -10,7 +10,7 @@ import pytest
 
 from consumer.gateway.address import Address
 from consumer.gateway.relay import broker as broker_module
-from consumer.gateway.relay.broker import AWAY_S, TRIED_MAX, AnyOf, BrokerChoice
+from consumer.gateway.relay.broker import AWAY_S, TRIED_MAX, AnyOf, BrokerChoice, is_left
 from tests.consumer.gateway.relay.scenes import FETCH, WAIT_S, Relay, Sides, echoes, request, stage
 from zkcoord.stack.ports import free_port
 
@@ -20,9 +20,9 @@ KNOWN = {3: THREE, 1: ONE, 2: TWO}
 
 def order(found: Address | None) -> list[Address]:
     """In which they are tried."""
-    if not isinstance(found, AnyOf):
-        return [] if found is None else [found]
-    return [Address(found.host, found.port), *found.others]
+    if found is None:
+        return []
+    return [found, *(found.instead.others if isinstance(found.instead, AnyOf) else ())]
 
 
 def test_who_was_away_just_now_is_tried_last() -> None:
@@ -104,6 +104,29 @@ def test_where_all_are_dead_the_client_is_closed() -> None:
         assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
         assert relay.connection.figures.broker_failures == 1
         writer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("who", ["broker", "client"])
+def test_whose_broker_goes_is_left(who: str) -> None:
+    async def run() -> None:
+        _, relay = await stage(Sides.NONE)
+        at_broker: list[asyncio.StreamWriter] = []
+        server = await asyncio.start_server(
+            lambda _, broker: at_broker.append(broker), "127.0.0.1", 0
+        )
+        relay.broker.port = server.sockets[0].getsockname()[1]
+        reader, writer = await relay.client()
+        writer.write(request(FETCH, 1))
+        while not at_broker:
+            await asyncio.sleep(0.01)
+        (at_broker[0] if who == "broker" else writer).close()
+        await asyncio.wait_for(relay.gone.wait(), WAIT_S)
+        assert is_left(relay.connection) == (who == "broker")
+        writer.close()
+        at_broker[0].close()
+        server.close()
 
     asyncio.run(run())
 
