@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +28,14 @@ from consumer.gateway.members.agents import Agents, find_begin
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
-from consumer.gateway.operation import direct_members
+from consumer.gateway.operation import direct_members, leader_watch
 from consumer.gateway.operation.chores import Chores
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_answer
 from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
 from consumer.gateway.operation.figures import RelayFigures
+from consumer.gateway.operation.leader_watch import LeaderWatch
+from consumer.gateway.operation.members_seen import members_count
 from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
@@ -112,12 +115,20 @@ class Gateway:
         self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
+        self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
         self.groups = self._wire_groups()
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
+        self.leader = LeaderWatch(
+            options.layout.leader,
+            lambda: self.session.port,
+            boot_ms,
+            lambda: members_count(self.groups),
+        )
         self.chores = Chores(
+            (leader_watch.LOOK_EVERY_S, lambda: self.members.post(self.leader.look)),
             (LEFTOVERS_EVERY_S, self.leftovers.look),
             (direct_members.LOOK_EVERY_S, self.direct.look),
         )
@@ -207,8 +218,11 @@ class Gateway:
             try:
                 self.seen = await self._run(self.cluster.look)
             except UnavailableError as error:
+                if self.silent_since_s is None:
+                    self.silent_since_s = time.monotonic()
                 log.warning("%s", error)
                 return
+            self.silent_since_s = None
             await self._ports.follow(self.seen.brokers)
 
     async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:

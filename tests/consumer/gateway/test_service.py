@@ -19,6 +19,7 @@ from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.options import GatewayOptions
 from consumer.gateway.service import Gateway
 from consumer.gateway.turns import Turns
+from zkcoord.errors import UnavailableError
 from zkcoord.stack.ports import free_port
 from zkcoord.zk.options import ZkOptions
 
@@ -124,3 +125,24 @@ def test_who_is_left_by_its_broker_has_more_time_to_come_back(
         assert told == ["end 1", "gone 2", "gone 1"] and not later
 
     play(scene, lambda: ClusterSeen(NEW))
+
+
+def test_since_when_no_broker_answers_is_known() -> None:
+    answers = iter([UnavailableError("none"), UnavailableError("none"), ClusterSeen({})])
+
+    def look() -> ClusterSeen:
+        found = next(answers)
+        if isinstance(found, UnavailableError):
+            raise found
+        return found
+
+    async def scene(gateway: Gateway) -> None:
+        assert gateway.silent_since_s is None
+        await gateway._look()
+        first = gateway.silent_since_s
+        await gateway._look()
+        assert first is not None and gateway.silent_since_s == first
+        await gateway._look()
+        assert gateway.silent_since_s is None
+
+    play(scene, look)
