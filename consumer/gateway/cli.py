@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from consumer.gateway.address import Address
+from consumer.gateway.address import Address, is_host, is_ip
 from consumer.gateway.options import GatewayOptions
 from consumer.gateway.relay.tls_options import check_names, demands_login, gateway_tls, notes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
@@ -89,7 +89,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
             f" ({high}): write the shorter one first"
         )
     listen = address(settings.text("listen"), "listen")
-    advertise = settings.text("advertise")
+    advertise = _advertised(settings)
     if not advertise and _is_any(listen.host):
         raise ConfigurationError(
             f"listen {listen} is no address that clients can be told: name one with --advertise"
@@ -127,11 +127,22 @@ def address(text: str, option: str) -> Address:
     return Address(host, int(port))
 
 
+def _advertised(settings: Settings) -> str:
+    """The host that clients are told, without brackets; empty: it is not given."""
+    text = settings.text("advertise").strip()
+    inside = text.removeprefix("[").removesuffix("]")
+    host = inside if text == f"[{inside}]" and ":" in inside else text
+    if host and (not is_host(host) or _is_any(host)):
+        raise ConfigurationError(
+            f"{settings.where('advertise')} is {shown(text)}, which is no host name and no address"
+            " that clients can be told: write one alone, without a port (clients are told that of"
+            " --listen)"
+        )
+    return host
+
+
 def _is_any(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
+    return is_ip(host) and ipaddress.ip_address(host).is_unspecified
 
 
 def _ports(text: str) -> dict[int, int]:

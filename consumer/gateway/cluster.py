@@ -32,7 +32,9 @@ class ClusterSeen:
 
 
 class Cluster:
-    """Asks brokers. Every method raises `UnavailableError` where they cannot be asked."""
+    """Asks brokers: those of `servers`, and all that were seen last, since those may be gone. Every
+    method raises `UnavailableError` where they cannot be asked.
+    """
 
     def __init__(self, servers: Collection[Address], security: Mapping[str, Any] = OPEN) -> None:
         self._servers = [str(address) for address in servers]
@@ -52,12 +54,16 @@ class Cluster:
     def look(self) -> ClusterSeen:
         """Which brokers there are."""
         found = self._ask(lambda client: client.describe_cluster())
-        return ClusterSeen(
+        seen = ClusterSeen(
             {
                 broker["broker_id"]: Address(broker["host"], broker["port"])
                 for broker in found["brokers"]
             }
         )
+        with self._lock:
+            known = (*self._servers, *map(str, seen.brokers.values()))
+            self._groups.servers = tuple(dict.fromkeys(known))
+        return seen
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """What a group has committed in Kafka: next offsets."""
@@ -91,7 +97,7 @@ class Cluster:
             try:
                 if self._client is None:
                     config = {
-                        "bootstrap_servers": self._servers,
+                        "bootstrap_servers": list(self._groups.servers),
                         "client_id": "zkcoord-gateway",
                         "request_timeout_ms": REQUEST_MS,
                         "bootstrap_timeout_ms": REQUEST_MS,
@@ -104,5 +110,5 @@ class Cluster:
                     self._client.close()
                     self._client = None
                 raise UnavailableError(
-                    f"no broker of {', '.join(self._servers)} answers ({error})"
+                    f"no broker of {', '.join(self._groups.servers)} answers ({error})"
                 ) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from consumer.gateway.address import Address
+from consumer.gateway.address import Address, is_host
 from consumer.member.joining.missing_nodes import make_missing, with_parents
 from zkcoord.core.model import Malformed
 from zkcoord.zk.acl.belief import Belief
@@ -40,6 +40,7 @@ from zkcoord.znodes.gateway_nodes import (
     encode_gateway,
     gateway_number,
 )
+from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout, parents
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,14 @@ class Neighbours:
             for one in found:
                 if isinstance(one, Malformed):
                     self._say(f"a gateway cannot be read: {one}")
-            self._tell(tuple(one for one in found if isinstance(one, AnnouncedGateway)))
+            announced = tuple(one for one in found if isinstance(one, AnnouncedGateway))
+            for one in announced:
+                if not is_host(one.host):
+                    self._say(
+                        f"clients are not told of a gateway at {shown(one.host)}, which is no host:"
+                        " begin it again with another --advertise"
+                    )
+            self._tell(tuple(one for one in announced if is_host(one.host)))
 
         if not names:
             return self._tell(())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,19 +28,22 @@ from consumer.gateway.members.agents import Agents, find_begin
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
-from consumer.gateway.operation import direct_members
+from consumer.gateway.operation import direct_members, leader_watch
 from consumer.gateway.operation.chores import Chores
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_answer
 from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
 from consumer.gateway.operation.figures import RelayFigures
+from consumer.gateway.operation.leader_watch import LeaderWatch
+from consumer.gateway.operation.members_seen import members_count
 from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
+from consumer.gateway.relay.broker import BrokerChoice, is_left
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
-from consumer.gateway.relay.listener import Listener
+from consumer.gateway.relay.listener import Listener, Ports
 from consumer.gateway.relay.software import asks_again
 from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
 from consumer.gateway.tooling.leftovers import Leftovers
@@ -47,7 +51,7 @@ from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import WaitingTurn
 from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
-from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.errors import UnavailableError
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms
@@ -63,6 +67,7 @@ LOOK_EVERY_S = 5.0
 LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
 GROUPS_PER_REQUEST_MAX = 1_000
+BROKER_GONE_S = 6.0
 
 
 @dataclass(slots=True)
@@ -110,11 +115,20 @@ class Gateway:
         self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})
+        self.silent_since_s: float | None = None
+        self._choice = BrokerChoice()
         self.groups = self._wire_groups()
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
+        self.leader = LeaderWatch(
+            options.layout.leader,
+            lambda: self.session.port,
+            boot_ms,
+            lambda: members_count(self.groups),
+        )
         self.chores = Chores(
+            (leader_watch.LOOK_EVERY_S, lambda: self.members.post(self.leader.look)),
             (LEFTOVERS_EVERY_S, self.leftovers.look),
             (direct_members.LOOK_EVERY_S, self.direct.look),
         )
@@ -122,7 +136,8 @@ class Gateway:
         self._numbers = 0
         self._tickets = 0
         self._open: dict[int, OpenRequest] = {}
-        self._servers: dict[int, asyncio.Server] = {}
+        self._ports = Ports(options, self._accept)
+        self._looking = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
         self.ending = GatewayEnd()
@@ -184,9 +199,10 @@ class Gateway:
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Until it is cancelled."""
-        self.seen = await self._run(self.cluster.look)
-        await self._listen(BEGIN, self.options.listen.port)
-        await self._follow_brokers()
+        async with self._looking:
+            self.seen = await self._run(self.cluster.look)
+            await self._ports.listen(BEGIN, self.options.listen.port)
+            await self._ports.begin(self.seen.brokers)
         ready()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -197,42 +213,22 @@ class Gateway:
             await self.chores.do(self._run, self._events.time())
 
     async def _look(self) -> None:
-        try:
-            self.seen = await self._run(self.cluster.look)
-        except UnavailableError as error:
-            log.warning("%s", error)
-            return
-        await self._follow_brokers()
+        """One at a time: two would both listen for a broker that is new."""
+        async with self._looking:
+            try:
+                self.seen = await self._run(self.cluster.look)
+            except UnavailableError as error:
+                if self.silent_since_s is None:
+                    self.silent_since_s = time.monotonic()
+                log.warning("%s", error)
+                return
+            self.silent_since_s = None
+            await self._ports.follow(self.seen.brokers)
 
     async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await self._events.run_in_executor(self.pool, partial(work, *arguments))
 
     # listeners
-
-    async def _follow_brokers(self) -> None:
-        """A listener for each broker; one that is gone keeps its port, for when it comes back."""
-        for broker_id in () if self.options.broker_hosts else self.seen.brokers:
-            if broker_id not in self._servers:
-                await self._listen(broker_id, self.options.broker_port(broker_id))
-
-    async def _listen(self, broker_id: int, port: int) -> None:
-        host = self.options.listen.host
-        try:
-            server = await self._events.create_server(
-                lambda: self._accept(broker_id), host or None, port, reuse_address=True
-            )
-        except (OSError, OverflowError) as error:
-            what = "--listen" if broker_id < 0 else f"the port of broker {broker_id}"
-            raise ConfigurationError(
-                f"{what}: {Address(host, port)} cannot be listened at ({error}): choose another"
-                " port with --listen, or for one broker with --broker-ports"
-            ) from error
-        self._servers[broker_id] = server
-        log.info(
-            "%s at %s",
-            "clients begin" if broker_id < 0 else f"broker {broker_id} is reached",
-            Address(host, port),
-        )
 
     def _accept(self, broker_id: int) -> asyncio.Protocol:
         self._numbers += 1
@@ -263,13 +259,11 @@ class Gateway:
     def upstream(self, broker_id: int) -> Address | None:
         """The broker behind a port; behind the first one any."""
         brokers = self.seen.brokers
-        if broker_id >= 0:
-            return brokers.get(broker_id)
-        return brokers[min(brokers)] if brokers else None
+        return brokers.get(broker_id) if broker_id >= 0 else self._choice.among(brokers)
 
     def place(self, broker_id: int, own: Address) -> Address:
         """Where clients find a broker."""
-        if broker_id not in self.seen.brokers:
+        if broker_id not in self.seen.brokers and not self._looking.locked():
             self._spawn(self._look())
         return self.options.broker_address(broker_id)
 
@@ -394,10 +388,16 @@ class Gateway:
         self._another(connection)
 
     def closed(self, connection: ClientConnection) -> None:
-        """A connection is gone."""
-        self._connections.pop(connection.number, None)
+        """A connection is gone. Whom its broker left did not go: it has more time to come back."""
+        number = connection.number
+        self._connections.pop(number, None)
         connection.turns.close()
-        self.members.post(lambda: self.groups.disconnected(connection.number))
+        work = partial(self.groups.disconnected, number)
+        if is_left(connection):
+            self.members.post(lambda: self.groups.another_request(number))
+            self._events.call_later(BROKER_GONE_S, self.members.post, work)
+        else:
+            self.members.post(work)
 
     def _find_coordinator(
         self, listener: Listener, connection: ClientConnection, head: Head, body: Any
@@ -464,7 +464,7 @@ class Gateway:
     @property
     def listening(self) -> bool:
         """Whether clients can begin."""
-        return BEGIN in self._servers
+        return BEGIN in self._ports.servers
 
     @property
     def connections(self) -> int:
@@ -474,8 +474,7 @@ class Gateway:
     # the end
 
     async def _close(self) -> None:
-        for server in self._servers.values():
-            server.close()
+        self._ports.close()
         await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()

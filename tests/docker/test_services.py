@@ -55,7 +55,7 @@ HARDENING = {
 def unit(name: str) -> dict[str, str]:
     """The settings of a service's section, each of which is there once."""
     text = (SYSTEMD / f"zkcoord-{name}.service").read_text(encoding="utf-8")
-    section = text.partition("[Service]\n")[2].partition("\n[")[0]
+    section = text.partition("\n[Service]\n")[2].partition("\n[")[0]
     lines = [line for line in section.splitlines() if line and not line.startswith("#")]
     pairs = [line.split("=", 1) for line in lines]
     assert len({key for key, _ in pairs}) == len(pairs)
@@ -77,6 +77,22 @@ def test_a_unit_restarts_stops_in_order_and_may_do_little(name: str) -> None:
     parser.parse_args(flags)
 
 
+def test_a_gateway_reads_its_files_again_and_does_not_repeat_what_cannot_be() -> None:
+    found = unit("gateway")
+    assert found["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert found["RestartPreventExitStatus"] == "2"
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_unit_says_how_zkcoord_is_installed(name: str) -> None:
+    """From this folder, with extras that there are."""
+    text = (SYSTEMD / f"zkcoord-{name}.service").read_text(encoding="utf-8")
+    (extras,) = re.findall(r"pip install '\.\[([a-z,]+)\]'", text)
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert all(f'"{extra}": ' in setup for extra in extras.split(","))
+    assert "pip install ." in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("name", USES)
 def test_systemd_finds_nothing_wrong_with_a_unit(name: str, tmp_path: Path) -> None:
@@ -88,6 +104,24 @@ def test_systemd_finds_nothing_wrong_with_a_unit(name: str, tmp_path: Path) -> N
     )
     ours = [line for line in ended.stderr.splitlines() if "zkcoord" in line]
     assert (ended.returncode, ours) == (0, [])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_takes_what_a_unit_proposes(tmp_path: Path) -> None:
+    """The examples in the comments, as `systemctl edit` has them after the unit."""
+    path = tmp_path / "zkcoord-gateway.service"
+    text = (SYSTEMD / path.name).read_text(encoding="utf-8")
+    proposed = re.findall(r"^#   ((?:\[Service\]|[A-Z]\w+=\S+))$", text, re.M)
+    assert len(proposed) == 6 and proposed.count("[Service]") == 2
+    unit_text = text.replace("/opt/zkcoord/bin/zkcoord", "/bin/true")
+    path.write_text("\n".join((unit_text, *proposed, "")), encoding="utf-8")
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True
+    )
+    ours = [line for line in ended.stderr.splitlines() if "zkcoord" in line]
+    assert (ended.returncode, ours) == (0, [])
+    names = re.findall(r"ZKCOORD_(\w+)=", "\n".join(proposed))
+    resolve(Use.GATEWAY, {}, {f"ZKCOORD_{name}": "/x" for name in names})
 
 
 @pytest.mark.parametrize("name", USES)

@@ -78,6 +78,11 @@ def test_it_is_watched_and_ends_in_order(gateway: Watched, topic: str) -> None:
         PATIENCE_S,
         "heartbeats that are parked",
     )
+    wait_until(
+        lambda: gateway.sample("zkcoord_gateway_coordinator_leads") == 1,
+        PATIENCE_S,
+        "that a coordinator is seen",
+    )
     assert gateway.sample("zkcoord_gateway_members") == 2
     assert gateway.sample("zkcoord_gateway_clients_remembered") == 2
     assert gateway.sample("zkcoord_gateway_brokers") == 1

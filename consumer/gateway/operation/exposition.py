@@ -27,7 +27,7 @@ PREFIX = "zkcoord_gateway_"
 @dataclass(frozen=True, slots=True)
 class GatewaySeen:
     """The rest, at one moment. `neighbours`: other gateways that clients are told of; `split`:
-    groups with members here and in Kafka's own coordinator.
+    groups with members here and in Kafka's own coordinator; `leads`: whether a coordinator does.
     """
 
     ready: bool
@@ -37,6 +37,7 @@ class GatewaySeen:
     neighbours: int
     events_queued: int
     split: int = 0
+    leads: bool = False
 
 
 class _Fixed:
@@ -66,6 +67,7 @@ def _gauges(members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
     for name, text, value in (
         ("ready", "1 while clients are served; /ready says why not.", seen.ready),
         ("connected", "1 while the gateway's own ZooKeeper session is.", seen.connected),
+        ("coordinator_leads", "1 while a coordinator leads, as seen last.", seen.leads),
         ("connections", "Connections of clients.", seen.connections),
         ("brokers", "Brokers known.", seen.brokers),
         ("neighbours", "Other gateways known.", seen.neighbours),

@@ -64,6 +64,11 @@ def members_seen(groups: WireGroups) -> MembersSeen:
     )
 
 
+def members_count(groups: WireGroups) -> int:
+    """How many members are here."""
+    return sum(len(group.members) for group in groups.groups.values())
+
+
 def group_names(groups: WireGroups) -> list[str]:
     """The groups with members here, sorted."""
     return sorted(name for name, group in groups.groups.items() if group.members)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd
 from consumer.gateway.operation.exposition import GatewaySeen, metrics_text
 from consumer.gateway.operation.figures import RelayFigures
+from consumer.gateway.operation.leader_watch import LeaderWatch
 from consumer.gateway.operation.members_seen import group_names, groups_seen, members_seen
 from consumer.gateway.own_session import OwnSession
 from zkcoord.config.settings import HttpOptions
@@ -36,18 +38,23 @@ ASK_DEADLINE_MS = 2_000
 ANSWER_EVERY_MS = 1_000
 READINESS_EVERY_MS = 100
 SERVING = "serving"
+SILENT_S = 30.0
 
 
 class Watched(Protocol):
-    """What is said of a gateway."""
+    """What is said of a gateway. `silent_since_s`: since when no broker answers the gateway's own
+    questions (monotonic); None: one does.
+    """
 
     figures: RelayFigures
     groups: WireGroups
     members: Loop
     direct: DirectMembers
+    leader: LeaderWatch
     ending: GatewayEnd
     session: OwnSession
     seen: ClusterSeen
+    silent_since_s: float | None
     gateways: Sequence[tuple[int, Address]]
     own: Address
 
@@ -66,7 +73,12 @@ def readiness(gateway: Watched) -> str:
         return "stopping"
     if gateway.session.port is None:
         return "not connected to ZooKeeper"
-    return SERVING if gateway.listening else "no broker has answered yet"
+    if not gateway.listening:
+        return "no broker has answered yet"
+    since_s = gateway.silent_since_s
+    if since_s is not None and time.monotonic() >= since_s + SILENT_S:
+        return "no broker answers"
+    return SERVING
 
 
 def seen_now(gateway: Watched) -> GatewaySeen:
@@ -79,6 +91,7 @@ def seen_now(gateway: Watched) -> GatewaySeen:
         sum(where != gateway.own for _, where in gateway.gateways),
         gateway.members.queued,
         len(gateway.direct.split),
+        gateway.leader.leads,
     )
 
 

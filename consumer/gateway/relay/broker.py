@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakSet
 
 from consumer.gateway.address import Address
+
+log = logging.getLogger(__name__)
 
 HIGH_WATER = 1024 * 1024
 CONNECT_S = 10.0
 CLOSE_S = 5.0
+TRY_S = 2.0
+"""How long one broker is waited for where another one would do."""
+TRIED_MAX = 5
+AWAY_S = 10.0
+"""How long a broker that could not be reached is tried after all others."""
 
 
 class BrokerAwayError(Exception):
@@ -40,6 +52,7 @@ class BrokerConnection(asyncio.Protocol):
         self._client = client
         self._transport: asyncio.Transport | None = None
         self._answered = False
+        self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is there."""
@@ -50,6 +63,8 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
         self._transport = None
+        if not self._ended:
+            _LEFT.add(self._client)
         # a broker says only after the handshake of TLS 1.3 that it does not know our certificate
         if isinstance(error, ssl.SSLError):
             self._client.broker_lost(f"its broker ended TLS ({error})")
@@ -86,12 +101,21 @@ class BrokerConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """End it, when it has read what was sent, within `CLOSE_S`."""
+        self._ended = True
         if (transport := self._open()) is not None:
             close_soon(transport)
 
     def _open(self) -> asyncio.Transport | None:
         transport = self._transport
         return None if transport is None or transport.is_closing() else transport
+
+
+_LEFT: WeakSet[BehindClient] = WeakSet()
+
+
+def is_left(client: BehindClient) -> bool:
+    """Whether its broker ended the connection, and not the client or the gateway."""
+    return client in _LEFT
 
 
 def close_soon(transport: asyncio.Transport) -> None:
@@ -102,12 +126,77 @@ def close_soon(transport: asyncio.Transport) -> None:
     asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
 
 
+@dataclass(frozen=True)
+class AnyOf:
+    """What an address has `instead` where any broker will do: those that are tried after it."""
+
+    others: tuple[Address, ...]
+    choice: BrokerChoice
+
+
+class BrokerChoice:
+    """Which broker clients are led to who mean none: the first one, but after all others where it
+    could not be reached just now.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._away_until_s: dict[Address, float] = {}
+
+    def among(self, brokers: Mapping[int, Address]) -> Address | None:
+        """Where to try, of all that are known by id; None: none is."""
+        known = [brokers[broker_id] for broker_id in sorted(brokers)]
+        for address in self._away_until_s.keys() - set(known):
+            del self._away_until_s[address]
+        now_s = self._clock()
+        known.sort(key=lambda address: self._away_until_s.get(address, 0.0) > now_s)
+        if len(known) < 2:
+            return known[0] if known else None
+        first, *others = known[:TRIED_MAX]
+        return Address(first.host, first.port, AnyOf(tuple(others), self))
+
+    def failed(self, address: Address, why: str) -> None:
+        """It could not be reached."""
+        if address not in self._away_until_s:
+            log.warning("%s: clients that begin are led to another one", why)
+        self._away_until_s[address] = self._clock() + AWAY_S
+
+    def reached(self, address: Address) -> None:
+        """It could."""
+        self._away_until_s.pop(address, None)
+
+
 async def reach(
     client: BehindClient, address: Address, tls: ssl.SSLContext | None
 ) -> BrokerConnection:
     """Connect to a broker, by TLS where there is a context: its certificate must be of
-    `address.host`. Raises `BrokerAwayError` after `CONNECT_S`.
+    `address.host`. Where any will do, to the first that can be reached. Raises `BrokerAwayError`
+    after `CONNECT_S`.
     """
+    any_of = address.instead
+    if not isinstance(any_of, AnyOf):
+        return await _reach(client, address, tls, CONNECT_S)
+    choice, (*others, last) = any_of.choice, any_of.others
+    for one in (address, *others):
+        try:
+            broker = await _reach(client, one, tls, TRY_S)
+        except BrokerAwayError as error:
+            choice.failed(one, str(error))
+        else:
+            choice.reached(one)
+            return broker
+    try:
+        broker = await _reach(client, last, tls, CONNECT_S - TRY_S * len(any_of.others))
+    except BrokerAwayError as error:
+        choice.failed(last, str(error))
+        raise
+    choice.reached(last)
+    return broker
+
+
+async def _reach(
+    client: BehindClient, address: Address, tls: ssl.SSLContext | None, within_s: float
+) -> BrokerConnection:
     loop = asyncio.get_running_loop()
     try:
         _, broker = await asyncio.wait_for(
@@ -118,7 +207,7 @@ async def reach(
                 ssl=tls,
                 server_hostname=address.host if tls is not None else None,
             ),
-            CONNECT_S,
+            within_s,
         )
     except ssl.SSLCertVerificationError as error:
         raise BrokerAwayError(
@@ -130,7 +219,7 @@ async def reach(
         raise BrokerAwayError(f"no TLS with the broker at {address} ({error})") from error
     except asyncio.TimeoutError as error:
         raise BrokerAwayError(
-            f"the broker at {address} does not answer within {CONNECT_S:.0f} s"
+            f"the broker at {address} does not answer within {within_s:.0f} s"
         ) from error
     except OSError as error:
         why = str(error) or type(error).__name__

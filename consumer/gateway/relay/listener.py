@@ -1,9 +1,13 @@
-"""What one connection sees of its gateway, behind the port or the name that it came by."""
+"""The ports that a gateway listens at, and what one connection sees of its gateway, behind the port
+or the name that it came by.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from consumer.gateway.address import Address
@@ -12,6 +16,9 @@ from consumer.gateway.options import GatewayOptions
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.relay.tls import GatewayTls
+from zkcoord.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
 
 
 class GatewayOfMany(Protocol):
@@ -88,3 +95,61 @@ class Listener:
     def closed(self, connection: ClientConnection) -> None:
         """See `Host`."""
         self.gateway.closed(connection)
+
+
+class Ports:
+    """Where clients begin (`BEGIN`), and a port for each broker, but where names say which is
+    meant. One that is gone keeps its port, for when it comes back. One call at a time.
+    """
+
+    def __init__(
+        self, options: GatewayOptions, accept: Callable[[int], asyncio.BaseProtocol]
+    ) -> None:
+        self.servers: dict[int, asyncio.Server] = {}
+        self._options = options
+        self._accept = accept
+        self._said: set[str] = set()
+
+    async def begin(self, brokers: Iterable[int]) -> None:
+        """Listen for these. Raises `ConfigurationError`."""
+        for broker_id in self._missing(brokers):
+            await self.listen(broker_id, self._options.broker_port(broker_id))
+
+    async def follow(self, brokers: Iterable[int]) -> None:
+        """The same while clients are served: what is wrong with one port is only said, once."""
+        for broker_id in self._missing(brokers):
+            try:
+                await self.listen(broker_id, self._options.broker_port(broker_id))
+            except ConfigurationError as error:
+                if str(error) not in self._said:
+                    self._said.add(str(error))
+                    log.error("%s", error)
+
+    async def listen(self, broker_id: int, port: int) -> None:
+        """Listen at one port. Raises `ConfigurationError`."""
+        host = self._options.listen.host
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                lambda: self._accept(broker_id), host or None, port, reuse_address=True
+            )
+        except (OSError, OverflowError) as error:
+            what = "--listen" if broker_id < 0 else f"the port of broker {broker_id}"
+            raise ConfigurationError(
+                f"{what}: {Address(host, port)} cannot be listened at ({error}): choose another"
+                " port with --listen, or for one broker with --broker-ports"
+            ) from error
+        self.servers[broker_id] = server
+        log.info(
+            "%s at %s",
+            "clients begin" if broker_id < 0 else f"broker {broker_id} is reached",
+            Address(host, port),
+        )
+
+    def close(self) -> None:
+        """Listen no longer."""
+        for server in self.servers.values():
+            server.close()
+
+    def _missing(self, brokers: Iterable[int]) -> list[int]:
+        known = () if self._options.broker_hosts else brokers
+        return [broker_id for broker_id in known if broker_id not in self.servers]

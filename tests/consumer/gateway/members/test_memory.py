@@ -163,6 +163,7 @@ def test_gateways_know_each_other(zk_hosts: str, client: KazooClient) -> None:
             wait_until(lambda: other.known == both[::-1], WAIT_S, "the first one")
             client.create(f"{LAY.gateways}/gateway-0000000009", b"{}")
             client.create(f"{LAY.gateways}/junk", encode_gateway("evil", 1))
+            client.create(f"{LAY.gateways}/gateway-0000000007", encode_gateway("no:1", 1))
             client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("third", 1))
             three = (*both, AnnouncedGateway(8, "third", 1))
             wait_until(lambda: one.known == three, WAIT_S, "what can be read")

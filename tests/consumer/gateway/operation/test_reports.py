@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,8 @@ class Scene:
         self.ending = GatewayEnd()
         self.session: Any = SimpleNamespace(port=object())
         self.seen = ClusterSeen({1: Address("kafka1", 9092)})
+        self.silent_since_s: float | None = None
+        self.leader: Any = SimpleNamespace(leads=True)
         self.own = Address("gw1", 9192)
         self.gateways = tuple((n, Address(f"gw{n}", 9192)) for n in (1, 2, 3))
         self.listening = True
@@ -125,6 +128,23 @@ def test_who_does_not_serve_is_alive_and_not_ready(scene: Scene) -> None:
     assert scene.get("/ready") == (503, "stopping\n")
     assert scene.get("/live") == (200, "live\n")
     assert "zkcoord_gateway_ready 0.0" in scene.get("/metrics")[1]
+
+
+def test_brokers_that_are_silent_for_long_are_why_it_is_not_ready(scene: Scene) -> None:
+    scene.silent_since_s = time.monotonic()
+    assert scene.get("/ready") == (200, "serving\n")
+    scene.silent_since_s -= reports_module.SILENT_S
+    assert scene.get("/ready") == (503, "no broker answers\n")
+    assert scene.get("/live") == (200, "live\n")
+    scene.silent_since_s = None
+    assert scene.get("/ready") == (200, "serving\n")
+
+
+def test_whether_a_coordinator_leads_is_a_figure(scene: Scene) -> None:
+    for leads, value in ((True, "1.0"), (False, "0.0")):
+        scene.leader.leads = leads
+        assert f"zkcoord_gateway_coordinator_leads {value}" in scene.get("/metrics")[1]
+    assert scene.get("/ready") == (200, "serving\n")
 
 
 @pytest.mark.parametrize("which", ["events", "members"])

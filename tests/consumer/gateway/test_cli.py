@@ -1,0 +1,71 @@
+"""Options of a gateway that nothing can be made of are refused in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer.gateway.cli import gateway_options
+from tests.harness.command import run
+from zkcoord.config.option_spec import Use
+from zkcoord.config.sources import resolve
+from zkcoord.errors import ConfigurationError
+
+
+def host_of(advertise: str) -> str:
+    """What clients are told. Raises `ConfigurationError`."""
+    flags = {"zookeeper": "z:1", "brokers": "b:1", "listen": "h:9192", "advertise": advertise}
+    return gateway_options(resolve(Use.GATEWAY, flags, {})).host
+
+
+@pytest.mark.parametrize(
+    ("given", "host"),
+    [
+        ("gw1.example", "gw1.example"),
+        ("GW_1", "GW_1"),
+        ("7seas.example", "7seas.example"),
+        ("gw1.example.", "gw1.example."),
+        ("10.0.0.1", "10.0.0.1"),
+        ("fe80::1", "fe80::1"),
+        ("[fe80::1]", "fe80::1"),
+    ],
+)
+def test_clients_are_told_a_host(given: str, host: str) -> None:
+    assert host_of(given) == host
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "localhost:9392",
+        "[fe80::1]:9392",
+        "[gw1.example]",
+        "[10.0.0.1]",
+        "[fe80::1",
+        "http://gw1.example",
+        "gw1.example/",
+        "gw1 example",
+        "gw1..example",
+        "-gw1.example",
+        "10.0.0",
+        "10.0.0.256",
+        "gw1,gw2",
+        "gw\u00e4",
+        "0.0.0.0",
+        "::",
+        "a" * 64,
+    ],
+)
+def test_what_is_no_host_is_not_told_to_clients(given: str) -> None:
+    with pytest.raises(ConfigurationError, match="--advertise is .* without a port") as refused:
+        host_of(given)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_command_ends_with_2(tmp_path: Path) -> None:
+    """Neither ZooKeeper nor a broker is there."""
+    begin = ("gateway", "--zookeeper", "127.0.0.1:1", "--brokers", "127.0.0.1:1")
+    done = run(tmp_path, *begin, "--advertise", "localhost:9392")
+    assert done.returncode == 2 and "localhost:9392" in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,0 +1,94 @@
+"""One of two brokers dies, the one of the lowest id: who is a member keeps its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.harness.kafka import KEPT_FOR_EVER, admin, create_topic, produce, unique
+from tests.harness.wait import wait_until
+from tests.harness.zookeeper import fresh_chroot
+from tests.kafka.groups import coordinator
+from zkcoord.stack.java import Java
+from zkcoord.stack.ports import free_port
+from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 6
+EACH = 20
+
+
+@pytest.fixture
+def brokers(zk_server: ZooKeeperServer, java: Java, tmp_path: Path) -> Iterator[list[KafkaBroker]]:
+    """Two of a cluster of their own."""
+    zookeeper = fresh_chroot(zk_server.address)
+    found = [
+        KafkaBroker(
+            tmp_path / f"kafka{n}", free_port(), zookeeper, java, True, n, config=KEPT_FOR_EVER
+        )
+        for n in (0, 1)
+    ]
+    with ExitStack() as ends:
+        for broker in found:
+            ends.callback(broker.kill)
+            broker.start()
+        for broker in found:
+            with admin(broker.address) as client:
+                wait_until(
+                    lambda client=client: len(client.describe_cluster()["brokers"]) == 2,
+                    PATIENCE_S,
+                    "brokers that know each other",
+                )
+        yield found
+
+
+def test_members_keep_their_places(brokers: list[KafkaBroker], tmp_path: Path) -> None:
+    dies, lives = brokers
+    topic = create_topic(lives.address, unique("wire"), PARTITIONS)
+    with admin(lives.address) as client:
+        led = client.describe_topics([topic])[0]["partitions"]
+    kept = {one["partition_index"] for one in led if one["leader_id"] == lives.broker_id}
+    assert kept and len(kept) < PARTITIONS
+    produce(lives.address, topic, {n: [b"before"] * EACH for n in range(PARTITIONS)})
+    ports = f"0={free_port()},1={free_port()}"
+    with (
+        coordinator(lives.zookeeper),
+        GatewayProcess(
+            tmp_path / "gateway",
+            lives.zookeeper,
+            dies.address,
+            "--broker-ports",
+            ports,
+            named=True,
+        ) as gateway,
+    ):
+        group, everything = unique("g"), PARTITIONS * EACH
+        clients = [Librdkafka(gateway.address, group, topic) for _ in range(2)]
+        shared(clients, PARTITIONS)
+        wait_until(lambda: taken(clients) == everything, PATIENCE_S, "all records")
+        before = [list(one.calls) for one in clients]
+        dies.kill()
+        wait_until(
+            lambda: "led to another one" in gateway.log(), PATIENCE_S, "clients that come again"
+        )
+        produce(lives.address, topic, {n: [b"after"] * EACH for n in kept})
+        everything += len(kept) * EACH
+        wait_until(
+            lambda: taken(clients) == everything, PATIENCE_S, "records of the broker that lives"
+        )
+        assert [one.calls for one in clients] == before, "no callback"
+        clients.append(Librdkafka(gateway.address, group, topic))
+        shared(clients, PARTITIONS)
+        assert "it is gone" not in gateway.log()
+        for one in clients:
+            one.close()
+
+
+def taken(clients: list[Librdkafka]) -> int:
+    """How many different records they got."""
+    return len({record for one in clients for record in one.taken})
