@@ -186,4 +186,6 @@ def refusal(request: Request, code: WireCode) -> Answer:
         case CommitRequest():
             return CommitAnswer(code)
         case LeaveRequest():
-            return LeaveAnswer(code, tuple(code for _ in request.members))
+            # of who is named wrongly, not of the request
+            of_all = WireCode.NONE if code is WireCode.FENCED_INSTANCE_ID else code
+            return LeaveAnswer(of_all, tuple(code for _ in request.members))
