@@ -1,5 +1,6 @@
 """How a gateway ends. The first SIGTERM or SIGINT: no more connections, its clients are handed over
-to other gateways, the sessions are closed; within `END_S`, whatever hangs. The second one: at once.
+to other gateways, the sessions are closed; within `END_S`, whatever hangs. The second one: at once
+(not within moments: some programs signal a process and its group).
 Sessions that are left are closed by the guardian when the process is gone, or end by their timeout;
 their clients' places wait meanwhile (`member_grace_ms`).
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ HAND_OVER_S = 8.0
 END_S = 12.0
 """Service managers must wait longer than that before they kill (docker/)."""
 LOOK_EVERY_S = 0.02
+SAME_S = 0.1
 
 
 class GatewayEnd:
@@ -36,6 +39,7 @@ class GatewayEnd:
         self.stopping = asyncio.Event()
         self.at_once = asyncio.Event()
         self.complete = False
+        self._first_s = 0.0
 
     def listen(self, events: asyncio.AbstractEventLoop) -> None:
         """Take the signals from now on."""
@@ -43,11 +47,12 @@ class GatewayEnd:
             events.add_signal_handler(number, self._signalled, number)
 
     def _signalled(self, number: signal.Signals) -> None:
-        if self.stopping.is_set():
+        if not self.stopping.is_set():
+            self._first_s = time.monotonic()
+            self.stopping.set()
+        elif time.monotonic() > self._first_s + SAME_S:
             log.warning("%s again: the gateway ends at once", number.name)
             self.at_once.set()
-        else:
-            self.stopping.set()
 
     async def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
         """Do `work` until `stopping`, whatever it waits for. Raises what it raises."""

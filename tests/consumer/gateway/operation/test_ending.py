@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from consumer.gateway.operation import ending as module
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
 from tests.consumer.gateway.members.test_groups import World
 from zkcoord.zk.loop import Loop
@@ -43,18 +44,30 @@ async def _hangs() -> None:
     await asyncio.Event().wait()
 
 
-def test_the_first_signal_stops_and_the_second_one_ends_at_once() -> None:
+def test_the_first_signal_stops_and_the_second_one_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def run() -> None:
         ending = GatewayEnd()
         ending.listen(asyncio.get_running_loop())
         os.kill(os.getpid(), signal.SIGTERM)
         await ending.meanwhile(_hangs())
         assert not ending.at_once.is_set()
+        monkeypatch.setattr(module, "SAME_S", -1.0)
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.wait_for(ending.finish(_hangs(), 600.0), 60)
         assert ending.at_once.is_set() and not ending.complete
 
     asyncio.run(run())
+
+
+def test_a_signal_that_comes_twice_at_a_time_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`timeout` signals the process, and its group."""
+    monkeypatch.setattr(module, "SAME_S", 600.0)
+    ending = GatewayEnd()
+    for _ in range(2):
+        ending._signalled(signal.SIGTERM)
+    assert ending.stopping.is_set() and not ending.at_once.is_set()
 
 
 def test_what_is_done_meanwhile_may_fail() -> None:
