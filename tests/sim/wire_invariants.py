@@ -262,16 +262,18 @@ class WireChecker:
         """
         known = self.of(client)
         known.names.add(self.instance(client))
-        well = client.connection is not None and self.is_well(client.connection.gateway)
+        connection = client.connection
+        unwell = connection is not None and not self.is_well(connection.gateway)
         if self._remembered(client) < generation:
             self.kernel.happened["told without being remembered"] += 1
             awake = self.kernel.now - client.troubled_ms > AWAKE_MS
-            if awake and well:
+            if awake and connection is not None and not unwell:
                 self.checker.violate(
                     "W3", f"{client.host.name} is given what nobody else could know of"
                 )
             return
-        if well and known.member_id == client.member_id and generation < known.generation:
+        fell = known.member_id == client.member_id and generation < known.generation
+        if fell and not unwell:
             self.checker.violate(
                 "W4",
                 f"{client.host.name} is given an assignment with generation {generation} after"
