@@ -8,6 +8,7 @@ again and again, as a gateway does while brokers are away, would run out of both
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from zkcoord.tls import kafka_tls
@@ -22,16 +23,14 @@ def kafka_client(make: Callable[..., T], config: Mapping[str, Any]) -> T:
     """
     from kafka.net.compat import KafkaNetClient
 
-    begun: list[Any] = []
+    with ExitStack() as begun:
 
-    def begin(**options: Any) -> Any:
-        begun.append(KafkaNetClient(**options))
-        return begun[-1]
+        def begin(**options: Any) -> Any:
+            client = KafkaNetClient(**options)
+            begun.callback(client._net.stop)
+            begun.callback(client.close)  # before that
+            return client
 
-    try:
-        return make(**{"kafka_client": begin, **config, **kafka_tls(config)})
-    except BaseException:
-        for client in begun:
-            client.close()
-            client._net.stop()
-        raise
+        made = make(**{"kafka_client": begin, **config, **kafka_tls(config)})
+        begun.pop_all()  # they are its own now
+    return made

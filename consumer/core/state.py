@@ -114,7 +114,8 @@ class SessionState:
     """
 
     more_to_come: bool = False
-    """Whether the latest start said that others have yet to give up more. Changed by `Commands`."""
+    """Whether the latest command said that others have yet to give up more. Changed by `Commands`.
+    """
 
     # the coordinator, as seen from here (changed by `CoordinatorWatch`)
 

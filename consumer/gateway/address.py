@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z)({LABEL}\.)*(?![0-9]+\Z){LABEL}", re.ASCII)
@@ -12,11 +12,10 @@ HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z)({LABEL}\.)*(?![0-9]+\Z){LABEL}", re.A
 
 @dataclass(frozen=True)
 class Address:
-    """A host and a port. `instead`: what would do as well (`relay.broker.AnyOf`)."""
+    """A host and a port."""
 
     host: str
     port: int
-    instead: object = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -40,7 +40,7 @@ from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
-from consumer.gateway.relay.broker import BrokerChoice, is_left
+from consumer.gateway.relay.broker import BrokerChoice, Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
 from consumer.gateway.relay.listener import Listener, Ports
@@ -256,10 +256,12 @@ class Gateway:
             return False
         return True
 
-    def upstream(self, broker_id: int) -> Address | None:
+    def upstream(self, broker_id: int) -> Way | None:
         """The broker behind a port; behind the first one any."""
         brokers = self.seen.brokers
-        return brokers.get(broker_id) if broker_id >= 0 else self._choice.among(brokers)
+        if broker_id < 0:
+            return self._choice.among(brokers)
+        return Way((brokers[broker_id],)) if broker_id in brokers else None
 
     def place(self, broker_id: int, own: Address) -> Address:
         """Where clients find a broker."""
@@ -393,7 +395,7 @@ class Gateway:
         self._connections.pop(number, None)
         connection.turns.close()
         work = partial(self.groups.disconnected, number)
-        if is_left(connection):
+        if connection.left:
             self.members.post(lambda: self.groups.another_request(number))
             self._events.call_later(BROKER_GONE_S, self.members.post, work)
         else:

@@ -22,6 +22,20 @@ TAGS_MAX = 100
 TEXT, BYTES = "text", "bytes"
 
 
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """An unsigned number, and where it ends. Raises IndexError where it has not come to its end,
+    ValueError for one of more than five bytes.
+    """
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a number of more than five bytes")
+
+
 @dataclass(frozen=True, slots=True)
 class _Array:
     """Of structures, texts or bytes (one step is a text's or bytes'), or of numbers of a size."""
@@ -135,11 +149,5 @@ class _Skim:
         return int(length)
 
     def _varint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self._frame[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise ValueError("a number of more than five bytes")
+        value, self._at = varint(self._frame, self._at)
+        return value

@@ -150,6 +150,7 @@ class WireGroups:
     def disconnected(self, connection: int) -> None:
         """A client's connection is gone."""
         for served in self._on(connection):
+            served.connections.discard(connection)
             served.wire.disconnected(self.clock(), connection)
             self._touched(served)
         self._of_connection.pop(connection, None)

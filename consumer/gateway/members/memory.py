@@ -210,8 +210,9 @@ class ClientMemory:
         """See `Memory`."""
         path, port = self._layout.client(group, node), self._session.port
         self._due.pop(path, None)
-        for _, done in self._writing.pop(path, ()):
-            done(WrittenDown.DONE)
+        waiting = self._writing.get(path, deque())
+        while waiting:
+            waiting.popleft()[1](WrittenDown.DONE)
         if port is not None and member:
             check = Check(self._layout.registration(group, member), 0)
             port.multi([check, Delete(path)], lambda result: None)

@@ -190,7 +190,9 @@ class Recalls:
                 client = found[key]
                 code = WireCode.NONE if client is None else _judged(waiting.request, client)
                 if code is not WireCode.NONE:
-                    wrong[waiting.ticket] = code
+                    # it may name others as well, and each is answered by itself
+                    if not isinstance(waiting.request, LeaveRequest):
+                        wrong[waiting.ticket] = code
                 elif client is not None and key not in restored:
                     restored.add(key)
                     self._restore(key[0], client)

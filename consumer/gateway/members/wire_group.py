@@ -71,8 +71,8 @@ class ServedMember:
     `remembered_as`: the one under which it was written down what its client was told. `renamed`:
     another client has its instance since, and that is not written down yet; `unwritten`: the
     JoinGroups that wait for the registration with which it can be.
-    `connections`: those on which it was ever named. `begun_anew_ms`: when it came in the place of
-    one that named other assignors.
+    `connections`: those on which it was named, and that are not gone. `begun_anew_ms`: when it came
+    in the place of one that named other assignors.
     """
 
     group: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from consumer.gateway.frames import BadFrameError, Head
-from consumer.gateway.skimming import TAGS_MAX
+from consumer.gateway.skimming import TAGS_MAX, varint
 
 PRODUCE_FLEXIBLE = 9
 TRANSACTIONAL_ID_BYTES_MAX = 32_767
@@ -24,14 +24,14 @@ def has_answer(head: Head, body: memoryview) -> bool | None:
     at = 10 + len(head.client_id.encode())
     try:
         if head.version >= PRODUCE_FLEXIBLE:
-            tags, at = _varint(body, at)
+            tags, at = varint(body, at)
             if tags > TAGS_MAX:
                 raise BadFrameError(f"a Produce of more than {TAGS_MAX} tagged fields")
             for _ in range(tags):
-                _, at = _varint(body, at)
-                size, at = _varint(body, at)
+                _, at = varint(body, at)
+                size, at = varint(body, at)
                 at = _bounded(at + size)
-            length, at = _varint(body, at)
+            length, at = varint(body, at)
             if length > TRANSACTIONAL_ID_BYTES_MAX + 1:
                 raise BadFrameError(f"a Produce with a transactional id of {length - 1} bytes")
             at = _bounded(at + max(0, length - 1))
@@ -41,20 +41,11 @@ def has_answer(head: Head, body: memoryview) -> bool | None:
         return bool(struct.unpack_from(">h", body, at)[0] != 0)
     except (struct.error, IndexError):
         return None
+    except ValueError as error:
+        raise BadFrameError(str(error)) from error
 
 
 def _bounded(at: int) -> int:
     if at > FRONT_BYTES_MAX:
         raise BadFrameError(f"a Produce with more than {FRONT_BYTES_MAX} bytes before its acks")
     return at
-
-
-def _varint(body: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return value, at
-    raise BadFrameError("a number of more than five bytes")

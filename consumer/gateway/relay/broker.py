@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
-from weakref import WeakSet
 
 from consumer.gateway.address import Address
 
@@ -30,7 +29,11 @@ class BrokerAwayError(Exception):
 
 
 class BehindClient(Protocol):
-    """Who hears of a broker's connection."""
+    """Who hears of a broker's connection. `left`: the broker ended it, not the client or the
+    gateway.
+    """
+
+    left: bool
 
     def from_broker(self, data: bytes) -> None:
         """Answers."""
@@ -63,8 +66,7 @@ class BrokerConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
         self._transport = None
-        if not self._ended:
-            _LEFT.add(self._client)
+        self._client.left = not self._ended
         # a broker says only after the handshake of TLS 1.3 that it does not know our certificate
         if isinstance(error, ssl.SSLError):
             self._client.broker_lost(f"its broker ended TLS ({error})")
@@ -110,14 +112,6 @@ class BrokerConnection(asyncio.Protocol):
         return None if transport is None or transport.is_closing() else transport
 
 
-_LEFT: WeakSet[BehindClient] = WeakSet()
-
-
-def is_left(client: BehindClient) -> bool:
-    """Whether its broker ended the connection, and not the client or the gateway."""
-    return client in _LEFT
-
-
 def close_soon(transport: asyncio.Transport) -> None:
     """Close it once the other side has what was sent, and in any case after `CLOSE_S`: TLS waits
     for the other side's farewell. Once per connection.
@@ -126,12 +120,14 @@ def close_soon(transport: asyncio.Transport) -> None:
     asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
 
 
-@dataclass(frozen=True)
-class AnyOf:
-    """What an address has `instead` where any broker will do: those that are tried after it."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The brokers behind a port, one or more, in the order in which they are tried. `choice` hears
+    how that went.
+    """
 
-    others: tuple[Address, ...]
-    choice: BrokerChoice
+    addresses: tuple[Address, ...]
+    choice: BrokerChoice | None = None
 
 
 class BrokerChoice:
@@ -143,17 +139,14 @@ class BrokerChoice:
         self._clock = clock
         self._away_until_s: dict[Address, float] = {}
 
-    def among(self, brokers: Mapping[int, Address]) -> Address | None:
-        """Where to try, of all that are known by id; None: none is."""
+    def among(self, brokers: Mapping[int, Address]) -> Way | None:
+        """Which to try, of all that are known by id; None: none is."""
         known = [brokers[broker_id] for broker_id in sorted(brokers)]
         for address in self._away_until_s.keys() - set(known):
             del self._away_until_s[address]
         now_s = self._clock()
         known.sort(key=lambda address: self._away_until_s.get(address, 0.0) > now_s)
-        if len(known) < 2:
-            return known[0] if known else None
-        first, *others = known[:TRIED_MAX]
-        return Address(first.host, first.port, AnyOf(tuple(others), self))
+        return Way(tuple(known[:TRIED_MAX]), self if len(known) > 1 else None) if known else None
 
     def failed(self, address: Address, why: str) -> None:
         """It could not be reached."""
@@ -166,32 +159,25 @@ class BrokerChoice:
         self._away_until_s.pop(address, None)
 
 
-async def reach(
-    client: BehindClient, address: Address, tls: ssl.SSLContext | None
-) -> BrokerConnection:
-    """Connect to a broker, by TLS where there is a context: its certificate must be of
-    `address.host`. Where any will do, to the first that can be reached. Raises `BrokerAwayError`
-    after `CONNECT_S`.
+async def reach(client: BehindClient, way: Way, tls: ssl.SSLContext | None) -> BrokerConnection:
+    """Connect to the first broker of a way that can be reached, by TLS where there is a context:
+    its certificate must be of its `Address.host`. Raises `BrokerAwayError` after `CONNECT_S`.
     """
-    any_of = address.instead
-    if not isinstance(any_of, AnyOf):
-        return await _reach(client, address, tls, CONNECT_S)
-    choice, (*others, last) = any_of.choice, any_of.others
-    for one in (address, *others):
+    *others, last = way.addresses
+    failure = BrokerAwayError("no broker is known")
+    for address in way.addresses:
+        within_s = CONNECT_S - TRY_S * len(others) if address is last else TRY_S
         try:
-            broker = await _reach(client, one, tls, TRY_S)
+            broker = await _reach(client, address, tls, within_s)
         except BrokerAwayError as error:
-            choice.failed(one, str(error))
+            failure = error
+            if way.choice is not None:
+                way.choice.failed(address, str(error))
         else:
-            choice.reached(one)
+            if way.choice is not None:
+                way.choice.reached(address)
             return broker
-    try:
-        broker = await _reach(client, last, tls, CONNECT_S - TRY_S * len(any_of.others))
-    except BrokerAwayError as error:
-        choice.failed(last, str(error))
-        raise
-    choice.reached(last)
-    return broker
+    raise failure
 
 
 async def _reach(

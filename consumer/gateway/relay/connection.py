@@ -88,8 +88,8 @@ class ClientConnection(asyncio.Protocol):
         # since when a request is awaited, or half there; None: neither
         self._half_since_s: float | None = None
         self._login = ClientLogin(host.demands_login)
-        # transports of TLS give data for a while after they were closed
-        self._closing = False
+        self._closing = False  # transports of TLS give data for a while after that
+        self.left = False
         self._broker_paused_by: set[str] = set()
 
     # the client
@@ -366,12 +366,12 @@ class ClientConnection(asyncio.Protocol):
             self._pause_client("connecting")
 
     async def _connect(self) -> None:
-        address = self.host.upstream()
-        if address is None:
+        way = self.host.upstream()
+        if way is None:
             self.figures.broker_failures += 1
             return self._drop("no broker is known behind this port")
         try:
-            broker = await reach(self, address, self.host.broker_tls())
+            broker = await reach(self, way, self.host.broker_tls())
         except BrokerAwayError as error:
             self.figures.broker_failures += 1
             return self._drop(str(error), logging.WARNING)

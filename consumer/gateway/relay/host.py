@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
+from consumer.gateway.relay.broker import Way
 from consumer.gateway.relay.rewriting import Place
 
 C_contra = TypeVar("C_contra", contravariant=True)
@@ -25,8 +26,8 @@ class Host(Protocol[C_contra]):
     def turn_to(self, broker_id: int) -> None:
         """The client has named its broker in its TLS handshake."""
 
-    def upstream(self) -> Address | None:
-        """The broker behind this listener; None: none is known."""
+    def upstream(self) -> Way | None:
+        """The way to a broker behind this listener; None: none is known."""
 
     def others(self) -> Sequence[tuple[int, Address]]:
         """Brokers to be named beside the real ones: gateways."""

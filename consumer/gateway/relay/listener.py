@@ -13,6 +13,7 @@ from typing import Protocol
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
 from consumer.gateway.options import GatewayOptions
+from consumer.gateway.relay.broker import Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.relay.tls import GatewayTls
@@ -36,8 +37,8 @@ class GatewayOfMany(Protocol):
     def admits(self, connection: ClientConnection) -> bool:
         """Whether there is room for it."""
 
-    def upstream(self, broker_id: int) -> Address | None:
-        """The broker behind a port."""
+    def upstream(self, broker_id: int) -> Way | None:
+        """The way to a broker behind a port."""
 
     def serve(
         self, listener: Listener, connection: ClientConnection, head: Head, frame: bytes
@@ -68,8 +69,8 @@ class Listener:
         """See `Host`."""
         self.broker_id = broker_id
 
-    def upstream(self) -> Address | None:
-        """The broker behind this port."""
+    def upstream(self) -> Way | None:
+        """See `Host`."""
         return self.gateway.upstream(self.broker_id)
 
     def broker_tls(self) -> ssl.SSLContext | None:

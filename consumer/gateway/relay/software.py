@@ -8,7 +8,7 @@ import re
 import struct
 
 from consumer.gateway.frames import API_VERSIONS, Head
-from consumer.gateway.skimming import TAGS_MAX
+from consumer.gateway.skimming import TAGS_MAX, varint
 
 SINCE = 3
 SERIAL = frozenset({"sarama"})
@@ -51,33 +51,21 @@ def _is_part(text: str) -> bool:
     return len(text) <= PART_CHARS_MAX and _PART.fullmatch(text) is not None
 
 
-def _varint(frame: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number, and where it ends."""
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = frame[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("a number of more than five bytes")
-
-
 def _after_tags(frame: bytes, at: int) -> int:
     """Where the tagged fields end that begin at `at`."""
-    count, at = _varint(frame, at)
+    count, at = varint(frame, at)
     if count > TAGS_MAX:
         raise ValueError(f"more than {TAGS_MAX} tagged fields")
     for _ in range(count):
-        _, at = _varint(frame, at)
-        size, at = _varint(frame, at)
+        _, at = varint(frame, at)
+        size, at = varint(frame, at)
         at += size
     return at
 
 
 def _compact(frame: bytes, at: int) -> tuple[str, int]:
     """A text, and where it ends."""
-    size, at = _varint(frame, at)
+    size, at = varint(frame, at)
     if size == 0 or at + size - 1 > len(frame):
         raise ValueError("no text")
     end = at + size - 1

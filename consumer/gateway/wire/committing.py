@@ -31,8 +31,8 @@ class Committing:
         """
         codes: dict[TopicPartition, WireCode] = {}
         if done.outcome is not msg.CommitOutcome.OK:
-            named = done.partitions or tuple(self.offsets)
-            codes = {tp: COMMIT_CODES[done.outcome] for tp in self.offsets if tp in named}
+            named = self.offsets.keys() & (done.partitions or self.offsets.keys())
+            codes = dict.fromkeys(named, COMMIT_CODES[done.outcome])
         if done.outcome not in ALL_BUT_THOSE_NAMED:
             later = COMMIT_CODES[msg.CommitOutcome.UNAVAILABLE]
             codes = dict.fromkeys(self.offsets, later) | codes

@@ -186,6 +186,4 @@ def refusal(request: Request, code: WireCode) -> Answer:
         case CommitRequest():
             return CommitAnswer(code)
         case LeaveRequest():
-            # of who is named wrongly, not of the request
-            of_all = WireCode.NONE if code is WireCode.FENCED_INSTANCE_ID else code
-            return LeaveAnswer(of_all, tuple(code for _ in request.members))
+            return LeaveAnswer(code, tuple(code for _ in request.members))

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from consumer.gateway import service as service_module
 from consumer.gateway.address import Address
 from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.options import GatewayOptions
@@ -118,8 +117,8 @@ def test_who_is_left_by_its_broker_has_more_time_to_come_back(
             Any, SimpleNamespace(call_later=lambda s, post, work: later.append(partial(post, work)))
         )
         for number, left in ((1, True), (2, False)):
-            monkeypatch.setattr(service_module, "is_left", lambda connection, left=left: left)
-            gateway.closed(cast(Any, SimpleNamespace(number=number, turns=Turns())))
+            gone = SimpleNamespace(number=number, turns=Turns(), left=left)
+            gateway.closed(cast(Any, gone))
         assert told == ["end 1", "gone 2"]
         later.pop()()
         assert told == ["end 1", "gone 2", "gone 1"] and not later

@@ -11,6 +11,7 @@ from consumer.gateway.wire.requests import (
     CommitRequest,
     HeartbeatRequest,
     JoinAnswer,
+    LeaveAnswer,
     LeaveRequest,
     WireCode,
 )
@@ -31,6 +32,27 @@ def test_who_has_left_is_not_kept_for_its_connection() -> None:
         world.ask(LeaveRequest("g", ((member, None),)))
     kept = sum(map(len, world.groups._of_connection.values()))
     assert kept <= 2, f"{kept} members of which none is left"
+
+
+def test_connections_that_are_gone_are_not_kept_of_a_member() -> None:
+    """Clients come back on new ones for as long as they live."""
+    world = World()
+    member = world.member()
+    for connection in range(2, TIMES):
+        world.ask(HeartbeatRequest("g", member, 1), connection)
+        world.groups.disconnected(connection)
+    assert world.groups.groups["g"].members[member].connections == {1}
+
+
+def test_who_names_one_member_wrongly_and_another_one_rightly_removes_that_one() -> None:
+    """As an operator does, who removes static members by their names."""
+    memory = Remembering(replace(CLIENT, instance="elsewhere"))
+    world = World(memory=memory)
+    here = world.member()
+    answer = world.ask(LeaveRequest("g", (("bogus", "elsewhere"), (here, None))))
+    assert answer == LeaveAnswer(
+        WireCode.NONE, (WireCode.UNKNOWN_MEMBER_ID, WireCode.NONE)
+    ) and here not in {wire.member_id for wire, _ in world.groups.agents("g")}
 
 
 def test_an_agent_is_not_made_for_each_time_that_a_client_names_other_assignors() -> None:

@@ -180,3 +180,19 @@ def test_what_can_never_be_written_is_not_kept() -> None:
     ensemble.asked[-1][1](Rejected(1, ZkError.NO_AUTH))
     assert told == [WrittenDown.DONE]
     assert memory._due == {}, "it would be written at each reconnect, for ever"
+
+
+def test_who_is_forgotten_while_it_is_written_and_comes_again_is_written_after_that() -> None:
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    told: list[WrittenDown] = []
+    memory.write("g", FIRST, "member", True, told.append)
+    memory.write("g", LATER, "member", True, told.append)
+    memory.forget("g", FIRST.node, "")
+    assert told == [WrittenDown.DONE], "the second one"
+    memory.write("g", LATER, "another member", False, told.append)
+    assert len(ensemble.asked) == 1
+    ensemble.asked[0][1](Rejected(1, ZkError.NO_NODE))  # it is tried again
+    assert len(ensemble.asked) == 2 and ensemble.written[-1] == encode_client(FIRST)
+    ensemble.asked[1][1](Committed(()))
+    assert ensemble.written[-1] == encode_client(LATER)

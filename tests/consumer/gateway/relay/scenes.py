@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from consumer.gateway import frames
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
+from consumer.gateway.relay.broker import Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
 from consumer.gateway.relay.rewriting import Place
@@ -162,9 +163,9 @@ class Relay:
         """As it was made."""
         return self.tls.to_brokers()
 
-    def upstream(self) -> Address | None:
+    def upstream(self) -> Way | None:
         """The broker."""
-        return Address(self.host, self.broker.port)
+        return Way((Address(self.host, self.broker.port),))
 
     def others(self) -> tuple[tuple[int, Address], ...]:
         """None."""

@@ -10,7 +10,7 @@ import pytest
 
 from consumer.gateway.address import Address
 from consumer.gateway.relay import broker as broker_module
-from consumer.gateway.relay.broker import AWAY_S, TRIED_MAX, AnyOf, BrokerChoice, is_left
+from consumer.gateway.relay.broker import AWAY_S, TRIED_MAX, BrokerChoice, Way
 from tests.consumer.gateway.relay.scenes import FETCH, WAIT_S, Relay, Sides, echoes, request, stage
 from zkcoord.stack.ports import free_port
 
@@ -18,18 +18,16 @@ ONE, TWO, THREE = (Address("kafka", port) for port in (1, 2, 3))
 KNOWN = {3: THREE, 1: ONE, 2: TWO}
 
 
-def order(found: Address | None) -> list[Address]:
+def order(found: Way | None) -> list[Address]:
     """In which they are tried."""
-    if found is None:
-        return []
-    return [found, *(found.instead.others if isinstance(found.instead, AnyOf) else ())]
+    return [] if found is None else list(found.addresses)
 
 
 def test_who_was_away_just_now_is_tried_last() -> None:
     now_s = [100.0]
     choice = BrokerChoice(lambda: now_s[0])
     assert order(choice.among({})) == []
-    assert choice.among({1: ONE}) == ONE
+    assert choice.among({1: ONE}) == Way((ONE,))
     assert order(choice.among(KNOWN)) == [ONE, TWO, THREE]
     choice.failed(ONE, "away")
     assert order(choice.among(KNOWN)) == [TWO, THREE, ONE]
@@ -123,7 +121,7 @@ def test_whose_broker_goes_is_left(who: str) -> None:
             await asyncio.sleep(0.01)
         (at_broker[0] if who == "broker" else writer).close()
         await asyncio.wait_for(relay.gone.wait(), WAIT_S)
-        assert is_left(relay.connection) == (who == "broker")
+        assert relay.connection.left == (who == "broker")
         writer.close()
         at_broker[0].close()
         server.close()
