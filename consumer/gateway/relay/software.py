@@ -12,7 +12,7 @@ from consumer.gateway.skimming import TAGS_MAX, varint
 
 SINCE = 3
 SERIAL = frozenset({"sarama"})
-JAVA, LIBRDKAFKA = "apache-kafka-java", "librdkafka"
+JAVA, RDKAFKA = "apache-kafka-java", "rdkafka"
 PART_CHARS_MAX = 100
 _PART = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -44,7 +44,7 @@ def asks_again(software: str) -> bool:
     that it does not know is `failHeartbeat`) and librdkafka and what is built on it
     (rd_kafka_err_action: a retry).
     """
-    return software.startswith(f"{JAVA} ") or LIBRDKAFKA in software
+    return software.startswith(f"{JAVA} ") or RDKAFKA in software
 
 
 def _is_part(text: str) -> bool:

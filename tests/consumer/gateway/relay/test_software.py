@@ -93,7 +93,7 @@ def test_junk_raises_nothing() -> None:
     [
         ("apache-kafka-java 3.9.2", True),
         ("librdkafka 2.16.0", True),
-        ("confluent-kafka-python 2.16.0-librdkafka-2.16.0", True),
+        ("confluent-kafka-python 2.16.1-rdkafka-2.16.0", True),
         ("kgo 1.20", False),
         ("apache-kafka-javascript 1", False),
         ("", False),
