@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.demo.faults import each_fault
 from tests.demo.test_main import hear_ctrl_c
 from tests.harness.wait import wait_until
 from zkcoord.demo.gateway import command
@@ -181,15 +182,7 @@ def test_a_run_with_every_step_is_clean(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("fault", "named"),
-    [
-        ("lost", " lost"),
-        ("duplicate", " duplicated"),
-        ("two-owners", " owned twice"),
-        ("offset-back", " offset went back"),
-    ],
-)
+@each_fault
 def test_an_injected_fault_is_found_and_named(tmp_path: Path, fault: str, named: str) -> None:
     process = start(tmp_path, "--tiny", "--break", fault)
     output, errors = process.communicate(timeout=RUN_TIMEOUT_S)

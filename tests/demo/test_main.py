@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.demo.faults import each_fault
 from tests.harness.tape import assert_replays
 from tests.harness.wait import wait_until
 from zkcoord.demo.command import main
@@ -104,15 +105,7 @@ def test_a_clean_run(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "named"),
-    [
-        ("lost", " lost"),
-        ("duplicate", " duplicated"),
-        ("two-owners", " owned twice"),
-        ("offset-back", " offset went back"),
-    ],
-)
+@each_fault
 def test_an_injected_fault_is_found_and_named(tmp_path: Path, fault: str, named: str) -> None:
     process = start(tmp_path, "--break", fault)
     output, errors = process.communicate(timeout=RUN_TIMEOUT_S)

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.demo.faults import each_fault
 from tests.harness.wait import wait_until
 from zkcoord.demo.processes import environment
 from zkcoord.demo.spark.application import PIPELINE
@@ -70,20 +71,12 @@ def test_a_run_with_every_step_is_clean(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("fault", "word"),
-    [
-        ("lost", "lost"),
-        ("duplicate", "duplicated"),
-        ("two-owners", "owned twice"),
-        ("offset-back", "offset went back"),
-    ],
-)
-def test_a_broken_run_is_found_out(tmp_path: Path, fault: str, word: str) -> None:
+@each_fault
+def test_a_broken_run_is_found_out(tmp_path: Path, fault: str, named: str) -> None:
     answer = run(tmp_path, "--tiny", "--break", fault)
     assert answer.returncode == 1, answer.stdout + answer.stderr
     last = answer.stdout.splitlines()[-1]
-    assert last.startswith("VERDICT: not clean") and word in last
+    assert last.startswith("VERDICT: not clean") and named in last
 
 
 def test_what_cannot_be_used_is_one_sentence(

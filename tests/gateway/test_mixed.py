@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.demo.faults import each_fault
 from tests.gateway.mixed import command
 from tests.gateway.mixed.again import again
 from tests.gateway.mixed.plan import FLOOR, GROUP, Act, drawn, first
@@ -196,15 +197,7 @@ def test_sixty_steps_lose_nothing_and_repeat_nothing_but_after_kills(tmp_path: P
 
 @pytest.mark.kafka
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("fault", "named"),
-    [
-        ("lost", " lost"),
-        ("duplicate", " duplicated"),
-        ("two-owners", " owned twice"),
-        ("offset-back", " offset went back"),
-    ],
-)
+@each_fault
 def test_an_injected_fault_is_found(tmp_path: Path, fault: str, named: str) -> None:
     ended = run(tmp_path, "--steps", "0", "--group", "rrcc", "--break", fault)
     verdict = next(line for line in ended.stdout.splitlines() if line.startswith("VERDICT"))
