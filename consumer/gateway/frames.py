@@ -51,7 +51,7 @@ from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.subscription import encode_assignment
 from zkcoord.core.model import TopicPartition
 
-PRODUCE, FETCH, METADATA = 0, 1, 3
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS = 15, 16, 18
@@ -131,6 +131,19 @@ def decode_head(frame: bytes | bytearray | memoryview) -> Head:
         return Head(key, version, correlation_id, text.decode())
     except UnicodeDecodeError as error:
         raise BadFrameError("a client id that is no UTF-8") from error
+
+
+def head_bytes(frame: bytes | memoryview) -> int:
+    """How many bytes at the beginning of a frame `decode_head` wants, as far as it has come."""
+    if len(frame) < HEAD_BYTES_MIN + 2:
+        return HEAD_BYTES_MIN + 2
+    (client_id,) = struct.unpack_from(">h", frame, HEAD_BYTES_MIN)
+    return HEAD_BYTES_MIN + 2 + max(0, int(client_id))
+
+
+def is_read_whole(head: Head) -> bool:
+    """Whether a request is put together before anything is done with it."""
+    return head.key in MAX_VERSIONS or head.key == API_VERSIONS
 
 
 def local_bytes_max(head: Head) -> int:
@@ -300,15 +313,18 @@ def fetched_offsets(
     head: Head,
     body: Any,
     found: Mapping[str, Mapping[TopicPartition, tuple[int, str]] | WireCode],
+    topics: Collection[str] | None = None,
 ) -> bytes:
-    """Answer to OffsetFetch: of each group what is stored, or a code."""
+    """Answer to OffsetFetch: of each group what is stored, or a code; of `topics` only (None: of
+    all).
+    """
     if head.version >= 8:
         of_group = OffsetFetchResponse.OffsetFetchResponseGroup
         groups = [
             of_group(
                 group_id=asked.group_id,
                 topics=_fetched_topics(
-                    of_group.OffsetFetchResponseTopics, asked.topics, found[asked.group_id]
+                    of_group.OffsetFetchResponseTopics, asked.topics, found[asked.group_id], topics
                 ),
                 error_code=_code_of(found[asked.group_id]),
             )
@@ -317,8 +333,8 @@ def fetched_offsets(
         return encode(head, throttle_time_ms=0, groups=groups)
     stored = found[body.group_id]
     of_topic = OffsetFetchResponse.OffsetFetchResponseTopic
-    topics = _fetched_topics(of_topic, body.topics, stored, head.version < 2)
-    return encode(head, throttle_time_ms=0, topics=topics, error_code=_code_of(stored))
+    listed = _fetched_topics(of_topic, body.topics, stored, topics, head.version < 2)
+    return encode(head, throttle_time_ms=0, topics=listed, error_code=_code_of(stored))
 
 
 def _code_of(stored: Mapping[TopicPartition, tuple[int, str]] | WireCode) -> int:
@@ -329,9 +345,12 @@ def _fetched_topics(
     of_topic: Any,
     asked: Iterable[Any] | None,
     stored: Mapping[TopicPartition, tuple[int, str]] | WireCode,
+    permitted: Collection[str] | None,
     each: bool = False,
 ) -> list[Any]:
-    """`each`: the version has no code for all, so each partition has it."""
+    """`each`: the version has no code for all, so each partition has it. Who asks for all is not
+    told of topics that are not permitted.
+    """
     if isinstance(stored, WireCode):
         code: int = stored if each else 0
         stored = {}
@@ -347,18 +366,19 @@ def _fetched_topics(
     wanted = (
         [TopicPartition(t.name, p) for t in asked for p in t.partition_indexes]
         if asked is not None
-        else sorted(stored)
+        else sorted(tp for tp in stored if permitted is None or tp.topic in permitted)
     )
     assert of_partition is not None
 
     def one(tp: TopicPartition) -> Any:
-        offset, metadata = stored.get(tp, (-1, ""))
+        denied = permitted is not None and tp.topic not in permitted
+        offset, metadata = (-1, "") if denied else stored.get(tp, (-1, ""))
         return of_partition(
             partition_index=tp.partition,
             committed_offset=offset,
             committed_leader_epoch=-1,
             metadata=metadata if offset >= 0 else "",
-            error_code=code,
+            error_code=int(WireCode.TOPIC_AUTHORIZATION_FAILED) if denied and not code else code,
         )
 
     return [

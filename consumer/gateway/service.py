@@ -13,7 +13,7 @@ import logging
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.operation import direct_members, leader_watch
 from consumer.gateway.operation.chores import Chores
-from consumer.gateway.operation.codes import OK, REFUSED, codes_of_answer
+from consumer.gateway.operation.codes import REFUSED, codes_of_answer
 from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
 from consumer.gateway.operation.figures import RelayFigures
@@ -39,18 +39,27 @@ from consumer.gateway.operation.members_seen import members_count
 from consumer.gateway.operation.reports import Reports
 from consumer.gateway.options import BEGIN, GATEWAY_IDS, GatewayOptions
 from consumer.gateway.own_session import OwnSession
-from consumer.gateway.permissions import NEEDS, GroupRight, is_known, permissions
 from consumer.gateway.relay.broker import BrokerChoice, Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
 from consumer.gateway.relay.listener import Listener, Ports
 from consumer.gateway.relay.software import asks_again
 from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
+from consumer.gateway.rights.asking import is_known, needs, permissions, split
+from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import WaitingTurn
-from consumer.gateway.wire.requests import Answer, Caller, CommitRequest, Request, WireCode
+from consumer.gateway.wire.requests import (
+    Answer,
+    Caller,
+    CommitAnswer,
+    CommitRequest,
+    Request,
+    WireCode,
+)
+from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
@@ -72,11 +81,12 @@ BROKER_GONE_S = 6.0
 
 @dataclass(slots=True)
 class OpenRequest:
-    """A member's request that is not answered yet."""
+    """A member's request that is not answered yet. `denied`: what of a commit is refused anyhow."""
 
     connection: ClientConnection
     head: Head
     body: Any
+    denied: Mapping[TopicPartition, WireCode]
 
 
 class Gateway:
@@ -297,6 +307,7 @@ class Gateway:
             case frames.FIND_COORDINATOR:
                 return self._find_coordinator(listener, connection, head, body)
             case frames.LIST_GROUPS if self._lists_ours(listener.broker_id):
+                connection.hold_up()
                 connection.pass_on(
                     head,
                     frame,
@@ -323,8 +334,7 @@ class Gateway:
             )
             self.figures.answered(head.key, REFUSED, 0.0)
             return frames.refused_transaction(head, body)
-        may = permissions(connection, NEEDS.get(head.key, GroupRight.READ), groups)
-        self._spawn(self.tools.answer(connection, head, body, may))
+        self._spawn(self.tools.answer(connection, head, body))
         return None
 
     def _of_member(
@@ -335,26 +345,27 @@ class Gateway:
             return False
         if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
             self._another(connection)
-            may = permissions(connection, GroupRight.READ, (request.group,))
-            self._spawn(self.tools.commit(connection, head, body, request, may))
+            self._spawn(self.tools.commit(connection, head, body, request))
             return None
         if isinstance(request, CommitRequest):
             connection.turns.commits(head)
-        group = request.group
-        if not connection.turns and is_known(connection, GroupRight.READ, group):
-            self._to_member(connection, head, body, request)
+        need = needs(request)
+        if not connection.turns and is_known(connection, need):
+            self._to_member(connection, head, body, request, need[Right.READ_TOPIC])
             return None
         # a parked heartbeat would keep the broker's answer from being read
         self._another(connection)
-        if connection.turns.add(
-            head, body, request, lambda: permissions(connection, GroupRight.READ, (group,))
-        ):
+        group, topics = (
+            partial(permissions, connection, right, names) for right, names in need.items()
+        )
+        stores = isinstance(request, CommitRequest)
+        if connection.turns.add(head, body, request, group, topics if stores else None):
             self._spawn(self._in_turn(connection))
         return None
 
     async def _in_turn(self, connection: ClientConnection) -> None:
-        def permitted(one: WaitingTurn) -> None:
-            self._to_member(connection, one.head, one.body, one.request)
+        def permitted(one: WaitingTurn, topics: frozenset[str]) -> None:
+            self._to_member(connection, one.head, one.body, one.request, topics)
 
         def refused(one: WaitingTurn) -> None:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
@@ -363,13 +374,21 @@ class Gateway:
         await connection.turns.serve(permitted, refused, lambda: self._another(connection))
 
     def _to_member(
-        self, connection: ClientConnection, head: Head, body: Any, request: Request
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        request: Request,
+        topics: frozenset[str],
     ) -> None:
         if connection.number not in self._connections:
             return  # gone while it was asked whether it may
+        denied: Mapping[TopicPartition, WireCode] = {}
+        if isinstance(request, CommitRequest):
+            request, denied = split(request, topics)
         self._tickets += 1
         ticket = self._tickets
-        self._open[ticket] = OpenRequest(connection, head, body)
+        self._open[ticket] = OpenRequest(connection, head, body, denied)
         caller = Caller(
             connection.number,
             head.client_id,
@@ -409,22 +428,9 @@ class Gateway:
             raise BadFrameError(f"a request about {len(keys)} groups")
         if not keys or not all(self.options.is_coordinated(key) for key in keys):
             return False
-        may = permissions(connection, GroupRight.DESCRIBE, keys)
-        self._spawn(self._name_coordinator(listener, connection, head, keys, may))
+        at = partial(self.coordinator, listener.broker_id)
+        self._spawn(self.tools.name_coordinator(connection, head, keys, at))
         return None
-
-    async def _name_coordinator(
-        self,
-        listener: Listener,
-        connection: ClientConnection,
-        head: Head,
-        keys: tuple[str, ...],
-        may: Awaitable[frozenset[str]],
-    ) -> None:
-        permitted = await may
-        node_id, address = self.coordinator(listener.broker_id)
-        found = frames.found_coordinator(head, keys, permitted, node_id, address)
-        connection.answer_later(head, found, OK if permitted.issuperset(keys) else REFUSED)
 
     # answers
 
@@ -434,6 +440,8 @@ class Gateway:
 
     def _send(self, ticket: int, answer: Answer) -> None:
         asked = self._open.pop(ticket)
+        if asked.denied and isinstance(answer, CommitAnswer):
+            answer = CommitAnswer(answer.code, {**answer.others, **asked.denied})
         frame = frames.encode_answer(asked.head, asked.body, answer)
         asked.connection.answer_later(asked.head, frame, codes_of_answer(answer))
 

@@ -21,12 +21,19 @@ Permission = asyncio.Future[frozenset[str]]
 
 @dataclass(slots=True)
 class WaitingTurn:
-    """A request, and whether its group may be used."""
+    """A request, whether its group may be used, and which of the topics that it
+    stores offsets of."""
 
     head: Head
     body: Any
     request: Request
     may: Permission
+    topics: Permission | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was asked is answered."""
+        return self.may.done() and (self.topics is None or self.topics.done())
 
 
 class Turns:
@@ -48,13 +55,15 @@ class Turns:
         body: Any,
         request: Request,
         ask: Callable[[], Awaitable[frozenset[str]]],
+        ask_topics: Callable[[], Awaitable[frozenset[str]]] | None = None,
     ) -> bool:
         """One more; whether it is the first, so that somebody has to `serve`. What another one
         waits for is not asked again: the answer could come after that one is served, and parked.
         """
         same = (one.may for one in self._waiting if one.request.group == request.group)
         may = next(same, None) or asyncio.ensure_future(ask())
-        self._waiting.append(WaitingTurn(head, body, request, may))
+        topics = asyncio.ensure_future(ask_topics()) if ask_topics is not None else None
+        self._waiting.append(WaitingTurn(head, body, request, may, topics))
         return len(self._waiting) == 1
 
     def commits(self, head: Head) -> None:
@@ -84,18 +93,22 @@ class Turns:
 
     async def serve(
         self,
-        permitted: Callable[[WaitingTurn], None],
+        permitted: Callable[[WaitingTurn, frozenset[str]], None],
         refused: Callable[[WaitingTurn], None],
         another: Callable[[], None],
     ) -> None:
-        """All that wait, and those that come meanwhile. `another`: what the one before is parked
-        for stands in the way of an answer that the next one waits for.
+        """All that wait, and those that come meanwhile; `permitted` is given the topics that may be
+        used. `another`: what the one before is parked for stands in the way of an answer that the
+        next one waits for.
         """
         while self._waiting:
             one = self._waiting[0]
-            (permitted if await one.may else refused)(one)
+            if await one.may:
+                permitted(one, await one.topics if one.topics is not None else frozenset())
+            else:
+                refused(one)
             self._waiting.popleft()
-            behind = not self._waiting[0].may.done() if self._waiting else self._followed
+            behind = not self._waiting[0].is_settled if self._waiting else self._followed
             if behind:
                 self._followed = False
                 another()

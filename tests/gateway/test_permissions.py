@@ -15,8 +15,25 @@ from kafka.admin import (
     ResourcePattern,
     ResourceType,
 )
-from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
-from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import (
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kafka.protocol.metadata import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -29,6 +46,7 @@ from consumer.gateway.wire.requests import WireCode
 from tests.consumer.gateway.recordings import framed, requests
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
 from tests.gateway.raw_client import RawClient
+from tests.gateway.test_order import COMMIT_V, FETCH_V, commit
 from tests.harness.command import run
 from tests.harness.kafka import (
     CHROOT,
@@ -49,6 +67,8 @@ PARTITIONS = 2
 USERS = ("app", "other")
 MINE, THEIRS = "mine", "theirs"
 DENIED = WireCode.GROUP_AUTHORIZATION_FAILED
+TOPIC_DENIED = WireCode.TOPIC_AUTHORIZATION_FAILED
+LIST_V, METADATA_V = 4, 4
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 
 
@@ -58,8 +78,8 @@ def login(user: str, password: str = "secret") -> dict[str, str]:
 
 
 class Guarded:
-    """A broker that wants a password, on which `app` may use the group `mine`, and `other` none;
-    both may read all topics.
+    """A broker that wants a password, on which `app` may use the group `mine`, and `other` the
+    group `theirs`; both may read all topics but those that are `kept_from` one of them.
     """
 
     def __init__(self, home: Path, zookeeper: str, java: Java) -> None:
@@ -89,7 +109,7 @@ class Guarded:
         produce_numbered(self.broker.address, self.topic, PARTITIONS, 3)
         admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
         allowed = [(user, ResourceType.TOPIC, "*") for user in USERS]
-        allowed += [("app", ResourceType.GROUP, MINE)]
+        allowed += [("app", ResourceType.GROUP, MINE), ("other", ResourceType.GROUP, THEIRS)]
         admin.create_acls(
             [
                 ACL(
@@ -103,7 +123,22 @@ class Guarded:
                 for operation in (ACLOperation.READ, ACLOperation.DESCRIBE)
             ]
         )
+        deleting = ResourcePattern(ResourceType.GROUP, MINE)
+        admin.create_acls(
+            [ACL("User:app", "*", ACLOperation.DELETE, ACLPermissionType.ALLOW, deleting)]
+        )
         admin.close()
+
+    def kept_from(self, user: str, *operations: ACLOperation) -> str:
+        """A topic with which this user may not do that (once the broker has heard of it)."""
+        topic = create_topic(self.broker.address, unique("secret"), 1)
+        admin = KafkaAdminClient(bootstrap_servers=self.broker.address)
+        pattern = ResourcePattern(ResourceType.TOPIC, topic)
+        admin.create_acls(
+            [ACL(f"User:{user}", "*", one, ACLPermissionType.DENY, pattern) for one in operations]
+        )
+        admin.close()
+        return topic
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +249,157 @@ def test_who_may_describe_one_group_learns_nothing_of_another(
         assert described(client, MINE, THEIRS) == [DENIED, DENIED]
         assert described(client, THEIRS) == [DENIED], "the broker has permitted another one"
         assert offsets_code(client, THEIRS) == [DENIED], "the broker has permitted another one"
+
+
+def committed(
+    client: RawClient, topics: list[str], group: str = MINE, **member: object
+) -> list[int]:
+    """The codes of a commit of partition 0 of each topic, by nobody or by a member."""
+    whole = commit(group, topics[0], "", -1, 1_000)
+    for topic in topics[1:]:
+        whole.topics += commit(group, topic, "", -1, 1_000).topics
+    for name, value in member.items():
+        setattr(whole, name, value)
+    answer = client.ask(whole, COMMIT_V, OffsetCommitResponse)
+    return [part.error_code for topic in answer.topics for part in topic.partitions]
+
+
+def fetched(client: RawClient, *topics: str) -> dict[str, tuple[int, int]]:
+    """Of each topic of which OffsetFetch says something (without any: it asks for all) the offset
+    of partition 0 and the code.
+    """
+    of = OffsetFetchRequest.OffsetFetchRequestTopic
+    asked = [of(name=topic, partition_indexes=[0]) for topic in topics] if topics else None
+    answer = client.ask(
+        OffsetFetchRequest(group_id=MINE, topics=asked), FETCH_V, OffsetFetchResponse
+    )
+    assert answer.error_code == 0
+    return {
+        t.name: (p.committed_offset, p.error_code)
+        for t in answer.topics
+        for p in t.partitions
+        if p.partition_index == 0
+    }
+
+
+def await_denied(client: RawClient, topic: str) -> None:
+    """Until the broker has heard of a rule: it says so itself, through the gateway."""
+    asked = MetadataRequest.MetadataRequestTopic(name=topic)
+
+    def is_denied() -> bool:
+        request = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+        (found,) = client.ask(request, METADATA_V, MetadataResponse).topics
+        return bool(found.error_code == TOPIC_DENIED)
+
+    wait_until(is_denied, PATIENCE_S, "the broker's refusal of the topic")
+
+
+def test_offsets_are_stored_of_topics_that_a_user_may_read(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """A broker wants READ of each topic, whoever may use the group: a tool's commit, and a
+    member's, of one topic alone and of one beside others.
+    """
+    secret = guarded.kept_from("app", ACLOperation.READ, ACLOperation.DESCRIBE)
+    free, mixed = guarded.topic, [secret, guarded.topic]
+    with RawClient(f"{HOST}:{guarded.outside}") as client:
+        log_in(client, "app")
+        # who is Kafka's own coordinator has to be found first
+        find = FindCoordinatorRequest(key=MINE, key_type=0)
+        wait_until(lambda: client.ask(find, 2, FindCoordinatorResponse).error_code == 0, 60, "it")
+        await_denied(client, secret)
+        of_broker = wait_until(lambda: settled(committed(client, mixed)), PATIENCE_S, "a commit")
+        assert of_broker == [TOPIC_DENIED, 0]
+    with RawClient(gateway.address) as client:
+        log_in(client, "app")
+        assert committed(client, [secret]) == [TOPIC_DENIED]
+        assert committed(client, mixed) == [TOPIC_DENIED, 0]
+        assert committed(client, mixed) == [TOPIC_DENIED, 0], "the other is known by now"
+        assert fetched(client, free) == {free: (1_000, 0)}
+        member, generation = client.join(MINE, free)
+        me = {"member_id": member, "generation_id_or_member_epoch": generation}
+        assert committed(client, [secret], **me) == [TOPIC_DENIED]
+        assert committed(client, mixed, **me) == [TOPIC_DENIED, 0]
+        me["generation_id_or_member_epoch"] = generation + 7
+        assert committed(client, mixed, **me) == [TOPIC_DENIED, WireCode.ILLEGAL_GENERATION]
+
+
+def settled(codes: list[int]) -> list[int] | None:
+    """Codes of a commit, unless the coordinator has still to begin."""
+    return None if {14, 15, 16} & set(codes) else codes
+
+
+def test_what_is_stored_is_told_of_topics_that_a_user_may_describe(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """By name, and among all; whoever may describe them is told of all."""
+    secret = guarded.kept_from("app", ACLOperation.READ, ACLOperation.DESCRIBE)
+    unread = guarded.kept_from("app", ACLOperation.READ)
+    with RawClient(gateway.address) as client:
+        log_in(client, "app")
+        await_denied(client, secret)
+        assert committed(client, [guarded.topic, unread]) == [0, TOPIC_DENIED]
+    for topic in (secret, unread):
+        where = ("--zookeeper", guarded.zookeeper, "--bootstrap-servers", guarded.broker.address)
+        done = run(
+            gateway.home,
+            *("offsets", "reset", MINE, "--topic", topic, "--to-earliest", "--execute", *where),
+        )
+        assert done.returncode == 0, done.stderr
+    with RawClient(gateway.address) as client:
+        log_in(client, "app")
+        denied = (-1, int(TOPIC_DENIED))
+        told = {secret: denied, guarded.topic: (1_000, 0)}
+        assert fetched(client, secret, guarded.topic) == told
+        everything = fetched(client)
+        assert secret not in everything, "who asks for all is told of it"
+        assert everything[guarded.topic] == (1_000, 0) and everything[unread] == (0, 0)
+
+
+def test_offsets_are_deleted_of_topics_that_a_user_may_read(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """DELETE of the group is not enough."""
+    unread = guarded.kept_from("app", ACLOperation.READ)
+    of = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    with RawClient(gateway.address) as client:
+        log_in(client, "app")
+        assert committed(client, [guarded.topic]) == [0]
+        wait_until(
+            lambda: settled(committed(client, [unread])) == [TOPIC_DENIED], PATIENCE_S, "a refusal"
+        )
+        part = of.OffsetDeleteRequestPartition(partition_index=0)
+        topics = [of(name=topic, partitions=[part]) for topic in (unread, guarded.topic)]
+        asked = OffsetDeleteRequest(group_id=MINE, topics=topics)
+        answer = client.ask(asked, 0, OffsetDeleteResponse)
+        found = [(t.name, p.error_code) for t in answer.topics for p in t.partitions]
+        assert found == [(unread, TOPIC_DENIED), (guarded.topic, 0)]
+        assert fetched(client, guarded.topic) == {guarded.topic: (-1, 0)}
+
+
+def listed(client: RawClient) -> set[str]:
+    """The groups that ListGroups names."""
+    answer = client.ask(ListGroupsRequest(states_filter=[]), LIST_V, ListGroupsResponse)
+    assert answer.error_code == 0
+    return {group.group_id for group in answer.groups}
+
+
+def test_groups_are_listed_to_whom_may_describe_them(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """And a request that comes behind is answered behind, also where a heartbeat is parked."""
+    with RawClient(gateway.address) as app, RawClient(gateway.address) as other:
+        log_in(app, "app")
+        log_in(other, "other")
+        app.join(MINE, guarded.topic)
+        other.join(THEIRS, guarded.topic)
+        with RawClient(f"{HOST}:{gateway.broker_port}") as client:
+            log_in(client, "app")
+            assert listed(client) == {MINE}
+        with RawClient(f"{HOST}:{gateway.broker_port}") as client:
+            log_in(client, "other")
+            client.send(ListGroupsRequest(states_filter=[]), LIST_V)
+            client.send(MetadataRequest(topics=[], allow_auto_topic_creation=False), METADATA_V)
+            answer = client.receive(ListGroupsResponse, LIST_V)
+            assert [group.group_id for group in answer.groups] == [THEIRS]
+            assert client.receive(MetadataResponse, METADATA_V).brokers

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from consumer.gateway import frames
+from consumer.gateway.rights.questions import Right
 from consumer.gateway.wire.requests import WireCode
 
 API_NAMES = {
@@ -31,7 +32,6 @@ API_NAMES = {
 TIMED = (frames.JOIN_GROUP, frames.SYNC_GROUP)
 OTHER = -1
 """Stands for all codes that `WireCode` does not have."""
-RIGHTS = ("read", "describe", "delete")
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -65,7 +65,7 @@ class RelayFigures:
         self.tls_failures = 0
         self.requests = dict.fromkeys(API_NAMES, 0)
         self.codes = dict.fromkeys((*map(int, WireCode), OTHER), 0)
-        self.questions = dict.fromkeys(RIGHTS, 0)
+        self.questions = {right.value: 0 for right in Right}
         self.took = {key: Durations() for key in TIMED}
 
     def answered(self, key: int, codes: Iterable[int], seconds: float) -> None:

@@ -20,16 +20,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from consumer.gateway.frames import (
-    API_VERSIONS,
-    FETCH,
-    MAX_VERSIONS,
-    PRODUCE,
-    BadFrameError,
-    Head,
-    decode_head,
-    local_bytes_max,
-)
+from consumer.gateway import frames
+from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.relay.acks import has_answer
 from consumer.gateway.relay.broker import (
@@ -39,11 +31,12 @@ from consumer.gateway.relay.broker import (
     close_soon,
     reach,
 )
-from consumer.gateway.relay.expected import Expected
+from consumer.gateway.relay.expected import Expected, waiting_at
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
 from consumer.gateway.relay.software import is_serial, software_of
+from consumer.gateway.rights.permitted import Permitted
 from consumer.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -51,6 +44,8 @@ log = logging.getLogger(__name__)
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
 HELD_BYTES_MAX = 4 * 1024 * 1024
+HELD_UP = "held up"
+CLOSED = "the connection of %s (client %r) is closed: %s"
 BEGIN_S = 30.0
 """Who has not asked anything by then, or leaves a request half sent for so long, is closed."""
 
@@ -83,7 +78,8 @@ class ClientConnection(asyncio.Protocol):
         self._answer_left = 0
         self._paused_by: set[str] = set()
         self._asked: set[asyncio.Future[bytes]] = set()
-        self.permitted: dict[tuple[object, str], float] = {}
+        self.permitted = Permitted()
+        self.questions = self.figures.questions
         self.turns = Turns()
         # since when a request is awaited, or half there; None: neither
         self._half_since_s: float | None = None
@@ -167,7 +163,7 @@ class ClientConnection(asyncio.Protocol):
             if not data:
                 return
         self._in += data
-        while self._in and not self._closing:
+        while self._in and not self._closing and HELD_UP not in self._paused_by:
             if not self._next_frame():
                 return
 
@@ -186,16 +182,15 @@ class ClientConnection(asyncio.Protocol):
             raise BadFrameError(f"a frame of {length} bytes")
         body = memoryview(self._in)[4 : 4 + length]
         try:
-            needed = self._head_bytes(body)
-            if len(body) < min(needed, length):
+            if len(body) < min(frames.head_bytes(body), length):
                 return False
-            head = decode_head(body)
-            whole = self._is_whole(head)
-            if whole and length > local_bytes_max(head):
+            head = frames.decode_head(body)
+            whole = frames.is_read_whole(head)
+            if whole and length > frames.local_bytes_max(head):
                 raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
             if whole and len(body) < length:
                 return False
-            acks = head.key != PRODUCE or has_answer(head, body)
+            acks = head.key != frames.PRODUCE or has_answer(head, body)
             if acks is None and len(body) < length:
                 return False
             frame = bytes(body) if whole else b""
@@ -211,17 +206,8 @@ class ClientConnection(asyncio.Protocol):
             self._pass(head, length, bool(acks))
         return True
 
-    def _head_bytes(self, body: memoryview) -> int:
-        if len(body) < 10:
-            return 10
-        (client_id,) = struct.unpack_from(">h", body, 8)
-        return 10 + max(0, int(client_id))
-
-    def _is_whole(self, head: Head) -> bool:
-        return head.key in MAX_VERSIONS or head.key == API_VERSIONS
-
     def _serve(self, head: Head, frame: bytes) -> None:
-        if head.key == API_VERSIONS:
+        if head.key == frames.API_VERSIONS:
             self.software = software_of(head, frame)
             self.is_shared |= is_serial(self.software)
         answer = self.host.serve(self, head, frame)
@@ -237,7 +223,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _pass(self, head: Head, length: int, has_answer: bool) -> None:
         """Give it to the broker as it comes."""
-        self.is_shared |= head.key == FETCH
+        self.is_shared |= head.key == frames.FETCH
         self.host.passes(self, head)
         if has_answer:
             self._expect_brokers(head)
@@ -249,12 +235,12 @@ class ClientConnection(asyncio.Protocol):
 
     def answer_later(self, head: Head, frame: bytes, codes: Iterable[int] = ()) -> None:
         """The answer to a request for which `serve` said None; `codes` that stand in it."""
-        for expected in self._expected:
-            if expected.ours and expected.ready is None and expected.head is head:
-                expected.ready = frame
-                self._hold(expected, len(frame))
-                self.figures.answered(head.key, codes, time.monotonic() - expected.since_s)
-                break
+        at = waiting_at(self._expected, head)
+        if at is not None:
+            expected = self._expected[at]
+            expected.ready = frame
+            self._hold(expected, len(frame))
+            self.figures.answered(head.key, codes, time.monotonic() - expected.since_s)
         self.turns.answered(head)
         self._flush()
 
@@ -265,20 +251,34 @@ class ClientConnection(asyncio.Protocol):
         self._expected.append(Expected(False, head, None, after))
         self._to_broker(struct.pack(">i", len(frame)) + frame)
 
-    def ask(self, head: Head, frame: bytes) -> asyncio.Future[bytes]:
-        """Ask the broker something of our own, on the client's connection: its answer (without its
-        length). Cancelled when the connection ends. Called within `serve`.
+    def hold_up(self) -> None:
+        """Nothing more of the client is read until `go_on`: the broker may have to be asked before
+        a request of it is answered. Called within `serve`.
         """
-        answer = asyncio.get_running_loop().create_future()
+        self._pause_client(HELD_UP)
+
+    def go_on(self) -> None:
+        """See `hold_up`."""
+        if HELD_UP in self._paused_by:
+            self._resume_client(HELD_UP)
+            self.data_received(b"")
+
+    def ask(self, head: Head, frame: bytes, before: Head | None = None) -> asyncio.Future[bytes]:
+        """Ask the broker something of our own, on the client's connection: its answer (without its
+        length). Cancelled when the connection ends. Called within `serve`, or about the request
+        `before`, which waits for its answer and has held up all others since.
+        """
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        at = len(self._expected) if before is None else waiting_at(self._expected, before)
+        if at is None or self._transport is None:
+            answer.cancel()
+            return answer
         self._asked.add(answer)
         answer.add_done_callback(self._asked.discard)
-
-        def take(found: bytes) -> None:
-            if not answer.done():
-                answer.set_result(found)
-
-        self._expected.append(Expected(False, head, None, take, True))
+        self._expected.insert(at, Expected(False, head, asked=answer))
         self._to_broker(frame)
+        if before is not None:
+            self._flush()
         return answer
 
     async def room(self, head: Head) -> None:
@@ -328,13 +328,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def _drop(self, why: str, level: int = logging.INFO) -> None:
-        log.log(
-            level,
-            "the connection of %s (client %r) is closed: %s",
-            self.peer,
-            self.client_id[:80],
-            why,
-        )
+        log.log(level, CLOSED, self.peer, self.client_id[:80], why)
         self.close()
 
     def close(self) -> None:
@@ -456,8 +450,9 @@ class ClientConnection(asyncio.Protocol):
             return False
         frame = bytes(memoryview(self._answer)[4 : 4 + length])
         del self._answer[: 4 + length]
-        if expected.after is not None and expected.asked_by_us:
-            expected.after(frame)
+        if expected.asked is not None:
+            if not expected.asked.done():
+                expected.asked.set_result(frame)
             self._answered()
             return True
         if expected.after is not None:

@@ -7,7 +7,7 @@ elsewhere (a shim, a Spark application, another gateway's) by its registration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -127,21 +127,16 @@ def refused(head: Head, body: Any) -> bytes:
             return frames.encode(head, error_code=int(code), throttle_time_ms=0, topics=[])
 
 
-def list_groups(store: GroupStore, head: Head, body: Any, kafkas: list[Any]) -> bytes:
-    """Answer to ListGroups: ours, and what the broker has listed of its own (`kafkas`)."""
+def coordinated_groups(store: GroupStore, head: Head, body: Any) -> list[Any] | None:
+    """Those that ListGroups asks for; None: ZooKeeper cannot be asked."""
     of = ListGroupsResponse.ListedGroup
     states = {state.lower() for state in (body.states_filter or ())} if head.version >= 4 else set()
     types = {kind.lower() for kind in (body.types_filter or ())} if head.version >= 5 else set()
     try:
         listed = store.groups()
     except ZkcoordError:
-        return frames.encode(
-            head,
-            throttle_time_ms=0,
-            error_code=int(WireCode.COORDINATOR_NOT_AVAILABLE),
-            groups=kafkas,
-        )
-    ours = [
+        return None
+    return [
         of(
             group_id=group.name,
             protocol_type=CONSUMER,
@@ -152,9 +147,18 @@ def list_groups(store: GroupStore, head: Head, body: Any, kafkas: list[Any]) -> 
         if not states or KAFKAS_STATES.get(group.state, "").lower() in states
         if not types or CLASSIC in types
     ]
-    names = {group.group_id for group in ours}
+
+
+def list_groups(head: Head, ours: list[Any] | None, kafkas: list[Any]) -> bytes:
+    """Answer to ListGroups: ours (None: ZooKeeper cannot be asked), and what the broker has listed
+    of its own.
+    """
+    code = WireCode.NONE if ours is not None else WireCode.COORDINATOR_NOT_AVAILABLE
+    names = {group.group_id for group in ours or ()}
     others = [group for group in kafkas if group.group_id not in names]
-    return frames.encode(head, throttle_time_ms=0, error_code=0, groups=[*ours, *others])
+    return frames.encode(
+        head, throttle_time_ms=0, error_code=int(code), groups=[*(ours or ()), *others]
+    )
 
 
 def delete_groups(store: GroupStore, head: Head, body: Any) -> bytes:
@@ -167,17 +171,19 @@ def delete_groups(store: GroupStore, head: Head, body: Any) -> bytes:
     return frames.encode(head, throttle_time_ms=0, results=results)
 
 
-def delete_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
-    """Answer to OffsetDelete."""
+def delete_offsets(store: GroupStore, head: Head, body: Any, permitted: Set[str]) -> bytes:
+    """Answer to OffsetDelete: of the topics that are permitted."""
     of_topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
     of_partition = of_topic.OffsetDeleteResponsePartition
     asked = [TopicPartition(t.name, p.partition_index) for t in body.topics for p in t.partitions]
     if not is_group(body.group_id):
         code, codes = WireCode.INVALID_GROUP_ID, dict.fromkeys(asked, WireCode.NONE)
     else:
-        fit = [tp for tp in asked if _is_partition(tp)]
+        fit = [tp for tp in asked if _is_partition(tp) and tp.topic in permitted]
         code, deleted = store.delete_offsets(body.group_id, fit)
-        codes = {**dict.fromkeys(asked, WireCode.UNKNOWN_TOPIC_OR_PARTITION), **deleted}
+        codes = dict.fromkeys(asked, WireCode.UNKNOWN_TOPIC_OR_PARTITION) | deleted
+        denied = [tp for tp in asked if tp.topic not in permitted]
+        codes |= dict.fromkeys(denied, WireCode.TOPIC_AUTHORIZATION_FAILED)
     topics = [
         of_topic(
             name=topic.name,
@@ -196,9 +202,12 @@ def delete_offsets(store: GroupStore, head: Head, body: Any) -> bytes:
     return frames.encode(head, error_code=int(code), throttle_time_ms=0, topics=topics)
 
 
-def fetch_offsets(store: GroupStore, head: Head, body: Any) -> Iterator[bytes | None]:
-    """Answer to OffsetFetch, by what is stored: what a member here believes to hold may be another
-    gateway's by now, which has stored more. None before it, where others are to have their turn.
+def read_offsets(
+    store: GroupStore, head: Head, body: Any, permitted: Set[str]
+) -> Iterator[dict[str, Offsets | WireCode] | None]:
+    """What OffsetFetch asks for, of each group, by what is stored: what a member here believes to
+    hold may be another gateway's by now, which has stored more. Of topics that are named those that
+    are permitted. None before it, where others are to have their turn.
     """
     asked = (
         {group.group_id: group.topics for group in body.groups}
@@ -217,25 +226,35 @@ def fetch_offsets(store: GroupStore, head: Head, body: Any) -> Iterator[bytes | 
             if topics is not None
             else None
         )
-        rest = [tp for tp in wanted if _is_partition(tp)] if wanted is not None else None
+        rest = (
+            [tp for tp in wanted if _is_partition(tp) and tp.topic in permitted]
+            if wanted is not None
+            else None
+        )
         stored: Offsets = {}
         found[group] = stored
         try:
             yield from store.offsets(group, rest, stored)
         except ZkcoordError:
             found[group] = WireCode.COORDINATOR_NOT_AVAILABLE
-    yield frames.fetched_offsets(head, body, found)
+    yield found
 
 
 def commit(
-    store: GroupStore, head: Head, body: Any, request: CommitRequest
+    store: GroupStore,
+    head: Head,
+    body: Any,
+    request: CommitRequest,
+    denied: Mapping[TopicPartition, WireCode],
 ) -> Iterator[bytes | None]:
-    """Answer to the OffsetCommit of who is no member. None before it, as in `fetch_offsets`."""
+    """Answer to the OffsetCommit of who is no member; `denied`: what of it is refused anyhow. None
+    before it, as in `read_offsets`.
+    """
     if not is_group(request.group):
         yield frames.refused(head, body, WireCode.INVALID_GROUP_ID)
         return
     fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
-    codes = dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION)
+    codes = {**dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION), **denied}
     stored, bad = judged(fit, lambda tp, offset: WireCode.NONE)
     codes |= bad
     yield from store.commit(request.group, stored, codes)

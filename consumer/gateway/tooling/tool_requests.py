@@ -6,21 +6,28 @@ after the other, as by a broker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import ListGroupsResponse
 
 from consumer.gateway import frames
+from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
-from consumer.gateway.operation.codes import REFUSED, codes_of_frame
+from consumer.gateway.operation.codes import OK, REFUSED, codes_of_frame
 from consumer.gateway.relay.connection import ClientConnection
+from consumer.gateway.rights.asking import OF_GROUPS, OF_TOPICS, permissions, split, topics_of
+from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling import answers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest, WireCode
 from consumer.member.driver import MemberDriver
+
+T = TypeVar("T")
+May = Awaitable[frozenset[str]]
 
 
 class OnThread(Protocol):
@@ -42,80 +49,151 @@ class ToolRequests:
         self._ask_members = ask_members
         self._more = asyncio.Lock()
 
-    async def answer(
-        self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
-    ) -> None:
-        """Answer a request, if its client may know or do that."""
-        async with connection.turns.alone:
-            await self._answer(connection, head, body, may)
+    def answer(
+        self, connection: ClientConnection, head: Head, body: Any
+    ) -> Coroutine[Any, Any, None]:
+        """Answer a request, if its client may know or do that. What is asked about that is asked at
+        once.
+        """
+        named = topics_of(head, body)
+        groups = permissions(connection, OF_GROUPS[head.key], frames.group_of(head, body))
+        right = OF_TOPICS.get(head.key, Right.DESCRIBE_TOPIC)
+        topics = permissions(connection, right, named.topics)
+        if named.and_all:
+            connection.hold_up()
+        return self._alone(connection, self._answer(connection, head, body, groups, topics))
 
     async def _answer(
-        self, connection: ClientConnection, head: Head, body: Any, may: Awaitable[frozenset[str]]
+        self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
     ) -> None:
         groups = frames.group_of(head, body)
+        permitted = await topics
         if await may != frozenset(groups):
             return await self._blocking(connection, head, partial(answers.refused, head, body))
         work: Callable[[], bytes | None]
         match head.key:
             case frames.OFFSET_FETCH:
-                await connection.turns.settled()
-                work = partial(next, answers.fetch_offsets(self.store, head, body))
+                return await self._fetch(connection, head, body, permitted)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
                 work = partial(answers.describe_groups, self.store, head, body, known)
             case frames.DELETE_GROUPS:
                 work = partial(answers.delete_groups, self.store, head, body)
             case _:
-                work = partial(answers.delete_offsets, self.store, head, body)
-        await self._blocking(connection, head, work)
+                work = partial(answers.delete_offsets, self.store, head, body, permitted)
+        return await self._blocking(connection, head, work)
 
-    async def commit(
+    async def _fetch(
+        self, connection: ClientConnection, head: Head, body: Any, permitted: frozenset[str]
+    ) -> None:
+        """OffsetFetch: of topics that may be described. Which they are of who asks for all is known
+        when what is stored has been read.
+        """
+        await connection.turns.settled()
+        await connection.room(head)
+        reading = answers.read_offsets(self.store, head, body, permitted)
+        found = await self._in_parts(partial(next, reading))
+        read = [offsets for offsets in found.values() if isinstance(offsets, dict)]
+        stored = {tp.topic for offsets in read for tp in offsets}
+        if more := sorted(stored - permitted):
+            permitted |= await permissions(connection, Right.DESCRIBE_TOPIC, more, head)
+        encode = partial(frames.fetched_offsets, head, body, found, permitted)
+        await self._blocking(connection, head, encode)
+
+    def commit(
+        self, connection: ClientConnection, head: Head, body: Any, request: CommitRequest
+    ) -> Coroutine[Any, Any, None]:
+        """OffsetCommit without a member."""
+        may = permissions(connection, Right.READ, (request.group,))
+        named = {tp.topic for tp in request.offsets}
+        topics = permissions(connection, Right.READ_TOPIC, named)
+        return self._alone(connection, self._commit(connection, head, body, request, may, topics))
+
+    async def _commit(
         self,
         connection: ClientConnection,
         head: Head,
         body: Any,
         request: CommitRequest,
-        may: Awaitable[frozenset[str]],
+        may: May,
+        topics: May,
     ) -> None:
-        """OffsetCommit without a member."""
-        async with connection.turns.alone:
-            if not await may:
-                code = WireCode.GROUP_AUTHORIZATION_FAILED
-                return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
-            work = answers.commit(self.store, head, body, request)
-            await self._blocking(connection, head, partial(next, work))
+        permitted = await topics
+        if not await may:
+            code = WireCode.GROUP_AUTHORIZATION_FAILED
+            return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
+        request, denied = split(request, permitted)
+        work = answers.commit(self.store, head, body, request, denied)
+        return await self._blocking(connection, head, partial(next, work))
 
     async def listed(
         self, connection: ClientConnection, head: Head, body: Any, answer: bytes
     ) -> None:
-        """ListGroups: what the broker has listed, with ours."""
-        kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
-        work = partial(answers.list_groups, self.store, head, body, list(kafkas.groups))
-        await self._blocking(connection, head, work)
+        """ListGroups: what the broker has listed, with those of ours that its client may describe.
+        The client is held up meanwhile.
+        """
+        with _answered(connection):
+            kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
+            await connection.room(head)
+            ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
+            if ours is not None:
+                names = [group.group_id for group in ours]
+                may = await permissions(connection, Right.DESCRIBE, names, head)
+                ours = [group for group in ours if group.group_id in may]
+            work = partial(answers.list_groups, head, ours, list(kafkas.groups))
+            await self._blocking(connection, head, work)
+
+    def name_coordinator(
+        self,
+        connection: ClientConnection,
+        head: Head,
+        keys: tuple[str, ...],
+        at: Callable[[], tuple[int, Address]],
+    ) -> Coroutine[Any, Any, None]:
+        """FindCoordinator: of groups that are coordinated here."""
+        may = permissions(connection, Right.DESCRIBE, keys)
+        return self._name_coordinator(connection, head, keys, at, may)
+
+    async def _name_coordinator(
+        self,
+        connection: ClientConnection,
+        head: Head,
+        keys: tuple[str, ...],
+        at: Callable[[], tuple[int, Address]],
+        may: May,
+    ) -> None:
+        permitted = await may
+        node_id, address = at()
+        found = frames.found_coordinator(head, keys, permitted, node_id, address)
+        connection.answer_later(head, found, OK if permitted.issuperset(keys) else REFUSED)
+
+    async def _alone(self, connection: ClientConnection, work: Coroutine[Any, Any, None]) -> None:
+        """After those of the same connection."""
+        with _answered(connection):
+            async with connection.turns.alone:
+                await work
 
     async def _blocking(
         self, connection: ClientConnection, head: Head, work: Callable[[], bytes | None]
     ) -> None:
-        """A request that cannot be answered ends its connection: its client asks again elsewhere,
-        and does not wait. Work that says None goes on, in turns with others of which there is more:
-        they have one thread of the pool, so that there are some for what is soon done.
-        """
+        """Answer with what blocks."""
 
         def answered() -> tuple[bytes, frozenset[int]] | None:
             frame = work()
             return None if frame is None else (frame, codes_of_frame(head, frame))
 
         await connection.room(head)
-        found: tuple[bytes, frozenset[int]] | None = None
-        try:
-            found = await self._run(answered)
-            while found is None:
-                async with self._more:
-                    found = await self._run(answered)
-        finally:
-            if found is None:
-                connection.close()
-        connection.answer_later(head, *found)
+        connection.answer_later(head, *await self._in_parts(answered))
+
+    async def _in_parts(self, work: Callable[[], T | None]) -> T:
+        """What blocks. Work that says None goes on, in turns with others of which there is more:
+        they have one thread of the pool, so that there are some for what is soon done.
+        """
+        found: T | None = await self._run(work)
+        while found is None:
+            async with self._more:
+                found = await self._run(work)
+        return found
 
     def _known(self, groups: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
         found = {}
@@ -124,3 +202,17 @@ class ToolRequests:
                 if isinstance(agent, MemberDriver):
                     found[agent.name] = (wire.member_id, wire.client_id, wire.host)
         return found
+
+
+@contextmanager
+def _answered(connection: ClientConnection) -> Iterator[None]:
+    """A request that cannot be answered ends its connection: its client asks again elsewhere, and
+    does not wait.
+    """
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        connection.go_on()

@@ -29,15 +29,25 @@ class Scene:
 
         return asked
 
-    def comes(self, number: int, group: str) -> None:
-        """A request."""
+    def comes(
+        self,
+        number: int,
+        group: str,
+        topics: Callable[[], Awaitable[frozenset[str]]] | None = None,
+    ) -> None:
+        """A request; `topics`: the question about those that it needs."""
         request = HeartbeatRequest(group, "m", 1)
-        if self.turns.add(Head(HEARTBEAT, 0, number, "c"), None, request, self.ask(group)):
+        head = Head(HEARTBEAT, 0, number, "c")
+        if self.turns.add(head, None, request, self.ask(group), topics):
             self.serving = asyncio.ensure_future(
                 self.turns.serve(
-                    self.note("serve"), self.note("refuse"), lambda: self.said.append("another")
+                    self.serve, self.note("refuse"), lambda: self.said.append("another")
                 )
             )
+
+    def serve(self, one: WaitingTurn, topics: frozenset[str]) -> None:
+        """Write down one that is served, and of which topics."""
+        self.said.append(" ".join([f"serve {one.head.correlation_id}", *sorted(topics)]))
 
     def note(self, what: str) -> Callable[[WaitingTurn], None]:
         """Write down what becomes of one."""
@@ -87,6 +97,33 @@ def test_what_stands_in_the_way_of_the_next_answer_is_ended() -> None:
         await scene.answer("g", "g")
         assert scene.said == ["ask g", "ask h", "serve 1", "another"]
         await scene.answer("h", "h")
+        assert scene.said[4:] == ["serve 2"]
+
+    asyncio.run(play())
+
+
+def test_a_commit_waits_for_its_topics_too_and_the_next_one_for_it() -> None:
+    async def play() -> None:
+        scene = Scene()
+        scene.comes(1, "g", scene.ask("topics"))
+        scene.comes(2, "g")
+        assert scene.said == ["ask g", "ask topics"]
+        await scene.answer("g", "g")
+        assert scene.said[2:] == []
+        await scene.answer("topics", "t", "u")
+        assert scene.said[2:] == ["serve 1 t u", "serve 2"]
+
+    asyncio.run(play())
+
+
+def test_a_parked_request_does_not_stand_before_the_answer_about_topics() -> None:
+    async def play() -> None:
+        scene = Scene()
+        scene.comes(1, "g")
+        scene.comes(2, "g", scene.ask("topics"))
+        await scene.answer("g", "g")
+        assert scene.said == ["ask g", "ask topics", "serve 1", "another"]
+        await scene.answer("topics")
         assert scene.said[4:] == ["serve 2"]
 
     asyncio.run(play())

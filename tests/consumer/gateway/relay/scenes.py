@@ -109,7 +109,9 @@ class Broker:
 
 
 class Relay:
-    """A gateway of one connection. A Heartbeat is answered here, later where `parked`."""
+    """A gateway of one connection. A Heartbeat is answered here, later where `park`; with `hold`
+    it also holds up what comes behind.
+    """
 
     frame_bytes_max = 32 * 1024 * 1024
 
@@ -122,7 +124,7 @@ class Relay:
         self.turned_to: list[int] = []
         self.port = 0
         self.parked: list[Head] = []
-        self.park = False
+        self.park = self.hold = False
         self.full = False
         self.connection: ClientConnection
         self.passed: list[int] = []
@@ -181,6 +183,8 @@ class Relay:
             return False
         if self.park:
             self.parked.append(head)
+            if self.hold:
+                connection.hold_up()
             return None
         return answer(head.correlation_id, b"ours")
 

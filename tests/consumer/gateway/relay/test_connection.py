@@ -15,6 +15,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway import frames
+from consumer.gateway.frames import Head
 from consumer.gateway.relay import broker as broker_module
 from consumer.gateway.relay.connection import EXPECTED_MAX, HELD_BYTES_MAX
 from tests.consumer.gateway.recordings import framed, requests
@@ -26,6 +27,7 @@ from tests.consumer.gateway.relay.scenes import (
     Relay,
     Sides,
     answer,
+    echoes,
     frame_of,
     play,
     request,
@@ -331,6 +333,75 @@ def test_large_answers_are_made_when_there_is_room_for_them() -> None:
         assert [(await frame_of(reader))[0] for _ in range(count + 1)] == list(range(count + 1))
         await making
         assert relay.connection._held_bytes == 0
+
+    play(scene)
+
+
+def test_what_is_held_up_waits_while_the_broker_is_asked() -> None:
+    """One request is at the broker, one is parked and asks the broker twice, two come behind: at
+    once, and later.
+    """
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = relay.hold = True
+        broker.hold = asyncio.Event()
+        writer.write(
+            request(FETCH, 1, b"one") + request(HEARTBEAT, 2) + request(FETCH, 3, b"three")
+        )
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        (head,) = relay.parked
+        connection = relay.connection
+        asked = [
+            connection.ask(Head(FETCH, 0, n, "us"), request(FETCH, n, bytes([n])), head)
+            for n in (21, 22)
+        ]
+        writer.write(request(HEARTBEAT, 4))
+        await asyncio.sleep(0.1)
+        assert len(relay.parked) == 1 and relay.passed == [1], "what came behind was served"
+        broker.hold.set()
+        assert [frame[4:] for frame in await asyncio.gather(*asked)] == [b"\x15", b"\x16"]
+        assert broker.got == [1, 21, 22]
+        connection.answer_later(head, answer(2, b"two"))
+        assert await frame_of(reader) == (1, b"one")
+        assert await frame_of(reader) == (2, b"two")
+        relay.hold = False
+        connection.go_on()
+        assert await frame_of(reader) == (3, b"three")
+        while len(relay.parked) < 2:
+            await asyncio.sleep(0.01)
+        connection.answer_later(relay.parked[1], answer(4, b"four"))
+        assert await frame_of(reader) == (4, b"four")
+        await echoes(reader, writer)
+
+    play(scene)
+
+
+def test_nobody_is_asked_for_who_has_gone_or_is_answered() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = relay.hold = True
+        writer.write(request(HEARTBEAT, 1) + request(HEARTBEAT, 2))
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        (head,) = relay.parked
+        connection = relay.connection
+        question = Head(FETCH, 0, 7, "us"), request(FETCH, 7)
+        connection.answer_later(head, answer(1))
+        assert connection.ask(*question, head).cancelled()
+        connection.go_on()
+        while len(relay.parked) < 2:
+            await asyncio.sleep(0.01)
+        broker.hold = asyncio.Event()
+        under_way = connection.ask(*question, relay.parked[1])
+        connection.close()
+        await relay.gone.wait()
+        assert under_way.cancelled()
+        assert connection.ask(*question, relay.parked[1]).cancelled()
+        connection.go_on()
 
     play(scene)
 

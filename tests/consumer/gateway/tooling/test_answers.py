@@ -13,7 +13,7 @@ from kafka.protocol.consumer import (
 )
 
 from consumer.gateway import frames
-from consumer.gateway.tooling.answers import commit, fetch_offsets
+from consumer.gateway.tooling.answers import commit, read_offsets
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.wire.requests import CommitRequest, WireCode
 from tests.consumer.gateway.recordings import framed
@@ -33,7 +33,10 @@ def store(zk_hosts: str) -> Iterator[GroupStore]:
 
 
 def read(
-    store: GroupStore, version: int, asked_for: Sequence[int] = (0, 1)
+    store: GroupStore,
+    version: int,
+    asked_for: Sequence[int] = (0, 1),
+    permitted: frozenset[str] = frozenset({"t"}),
 ) -> list[tuple[int, str]]:
     """The next offsets of two partitions, or others, and what stands beside them."""
     of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -55,8 +58,10 @@ def read(
     )
     frame = framed(version, asked)[4:]
     head = frames.decode_head(frame)
-    *_, answer = fetch_offsets(store, head, frames.decode(head, frame))
-    assert answer is not None
+    body = frames.decode(head, frame)
+    *_, offsets = read_offsets(store, head, body, permitted)
+    assert offsets is not None
+    answer = frames.fetched_offsets(head, body, offsets, permitted)
     found = OffsetFetchResponse.decode(answer[4:], version=version, header=True)
     (group,) = found.groups if version >= 8 else (found,)
     assert group.error_code in (0, None)
@@ -136,7 +141,7 @@ def committed(store: GroupStore, texts: Mapping[int, str]) -> dict[int, int]:
     body = frames.decode(head, frame)
     request = frames.member_request(head, body)
     assert isinstance(request, CommitRequest)
-    *_, answer = commit(store, head, body, request)
+    *_, answer = commit(store, head, body, request, {})
     assert answer is not None
     found = OffsetCommitResponse.decode(answer[4:], version=8, header=True)
     return {p.partition_index: p.error_code for t in found.topics for p in t.partitions}

@@ -11,7 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import (
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
@@ -20,10 +24,12 @@ from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import Turns
 from consumer.gateway.wire.requests import CommitRequest, WireCode
 from tests.consumer.gateway.recordings import framed, requests
+from tests.consumer.gateway.rights.broker import GuardedConnection
 from zkcoord.core.model import TopicPartition
 
 LARGE, PARTS, THREADS = 20, 30, 4
 PART_S = 0.005
+FETCH_V = 5
 
 
 class Store:
@@ -34,7 +40,7 @@ class Store:
         self.parts = 0
 
     def offsets(
-        self, group: str, partitions: list[TopicPartition], found: Offsets
+        self, group: str, partitions: list[TopicPartition] | None, found: Offsets
     ) -> Iterator[None]:
         """See `GroupStore`."""
         for part in range(PARTS if group == "large" else 1):
@@ -43,6 +49,8 @@ class Store:
             with self.lock:
                 time.sleep(PART_S)
                 self.parts += 1
+        if partitions is None:
+            partitions = [TopicPartition(topic, 0) for topic in ("s", "t")]
         found |= dict.fromkeys(partitions, (self.parts, ""))
 
     def commit(
@@ -56,13 +64,14 @@ class Store:
         codes |= dict.fromkeys(offsets, WireCode.NONE)
 
 
-class Client:
-    """A connection with room."""
+class Client(GuardedConnection):
+    """A connection with room, whose user may use all but what is `denied`."""
 
-    def __init__(self, is_there: bool = True) -> None:
+    def __init__(self, *denied: str, is_there: bool = True) -> None:
+        super().__init__(*denied)
         self.turns = Turns()
         self.answer: bytes | None = None
-        self.closed = False
+        self.closed = self.held_up = False
         self.has_room = asyncio.Event()
         if is_there:
             self.has_room.set()
@@ -80,6 +89,14 @@ class Client:
         """Noted."""
         self.closed = True
 
+    def hold_up(self) -> None:
+        """Noted."""
+        self.held_up = True
+
+    def go_on(self) -> None:
+        """Noted."""
+        self.held_up = False
+
 
 class Scene:
     """Tools on a pool."""
@@ -94,15 +111,13 @@ class Scene:
     async def _run(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
-    def asks(self, client: Client, group: str, permitted: str | None = None) -> asyncio.Task[None]:
-        """OffsetFetch."""
+    def asks(self, client: Client, group: str, *topics: str) -> asyncio.Task[None]:
+        """OffsetFetch of partition 0 of these topics, or of all."""
         of = OffsetFetchRequest.OffsetFetchRequestTopic
-        asked = OffsetFetchRequest(group_id=group, topics=[of(name="t", partition_indexes=[0])])
-        frame = framed(5, asked)[4:]
+        named = [of(name=topic, partition_indexes=[0]) for topic in topics] or None
+        frame = framed(FETCH_V, OffsetFetchRequest(group_id=group, topics=named))[4:]
         head = frames.decode_head(frame)
-        may: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
-        may.set_result(frozenset({permitted or group}))
-        answering = self.tools.answer(cast("Any", client), head, frames.decode(head, frame), may)
+        answering = self.tools.answer(cast("Any", client), head, frames.decode(head, frame))
         return asyncio.ensure_future(answering)
 
     def commits(self, client: Client, group: str) -> asyncio.Task[None]:
@@ -111,12 +126,8 @@ class Scene:
         frame = framed(version, asked)[4:]
         head = frames.decode_head(frame)
         request = CommitRequest(group, "", -1, {TopicPartition("t", 1): (1, "")})
-        may: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
-        may.set_result(frozenset({group}))
         body = frames.decode(head, frame)
-        return asyncio.ensure_future(
-            self.tools.commit(cast("Any", client), head, body, request, may)
-        )
+        return asyncio.ensure_future(self.tools.commit(cast("Any", client), head, body, request))
 
 
 @pytest.mark.parametrize("asks", [Scene.asks, Scene.commits])
@@ -146,7 +157,7 @@ def test_nothing_is_made_for_whom_there_is_no_room() -> None:
     async def run() -> None:
         scene = Scene()
         client = Client(is_there=False)
-        asked = scene.asks(client, "small")
+        asked = scene.asks(client, "small", "t")
         await asyncio.sleep(0.1)
         assert (scene.store.parts, client.answer) == (0, None)
         client.has_room.set()
@@ -161,7 +172,7 @@ def test_what_cannot_be_answered_ends_the_connection_also_in_the_middle() -> Non
     async def run() -> None:
         scene = Scene()
         client = Client()
-        asked = scene.asks(client, "large")
+        asked = scene.asks(client, "large", "t")
         while scene.store.parts < 3:
             await asyncio.sleep(PART_S)
         asked.cancel()
@@ -174,9 +185,58 @@ def test_what_cannot_be_answered_ends_the_connection_also_in_the_middle() -> Non
 def test_who_may_not_is_told_so_and_nothing_is_read() -> None:
     async def run() -> None:
         scene = Scene()
-        client = Client()
-        await scene.asks(client, "small", "another")
+        client = Client("small")
+        await scene.asks(client, "small", "t")
         assert scene.store.parts == 0
         assert client.answer is not None
+
+    asyncio.run(run())
+
+
+def told(client: Client) -> dict[str, tuple[int, int]]:
+    """Of each topic that an OffsetFetch was answered with, the offset and the code."""
+    assert client.answer is not None and not client.held_up
+    found = OffsetFetchResponse.decode(client.answer[4:], version=FETCH_V, header=True)
+    assert found.error_code == 0
+    return {t.name: (p.committed_offset, p.error_code) for t in found.topics for p in t.partitions}
+
+
+def test_of_topics_that_are_named_those_are_told_that_may_be_described() -> None:
+    async def run() -> None:
+        scene = Scene()
+        client = Client("s")
+        await scene.asks(client, "small", "s", "t")
+        assert told(client) == {"s": (-1, 29), "t": (1, 0)}
+        assert client.counts == {"describe": 1, "describe_topic": 1}
+        await scene.asks(client, "small", "t")
+        assert client.counts == {"describe": 1, "describe_topic": 1}, "it is known"
+
+    asyncio.run(run())
+
+
+def test_who_asks_for_all_is_told_of_what_may_be_described_and_is_held_up() -> None:
+    async def run() -> None:
+        scene = Scene()
+        client = Client("s")
+        asked = scene.asks(client, "large")
+        await asyncio.sleep(0.05)
+        assert client.held_up
+        await asked
+        assert told(client) == {"t": (PARTS, 0)}
+        *_, (key, names, before) = client.asked
+        assert (key, names) == (frames.LIST_OFFSETS, ["s", "t"]) and before is not None
+
+    asyncio.run(run())
+
+
+def test_a_tools_commit_stores_what_is_of_topics_that_may_be_read() -> None:
+    async def run() -> None:
+        scene = Scene()
+        client = Client("t")
+        await scene.commits(client, "small")
+        assert client.answer is not None
+        found = OffsetCommitResponse.decode(client.answer[4:], version=0, header=True)
+        assert [p.error_code for t in found.topics for p in t.partitions] == [29]
+        assert client.counts == {"read": 1, "read_topic": 1}
 
     asyncio.run(run())

@@ -1,0 +1,1 @@
+"""What a client may do with groups and topics: asked of its broker."""

@@ -1,0 +1,124 @@
+"""What is asked of a broker, of which names, and what is believed of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from consumer.gateway import frames
+from consumer.gateway.rights.asking import is_known, needs, permissions, split
+from consumer.gateway.rights.permitted import NAMES_MAX
+from consumer.gateway.rights.questions import (
+    NAMES_PER_QUESTION,
+    Right,
+    denial,
+    permitted,
+    question,
+)
+from consumer.gateway.wire.requests import CommitRequest, HeartbeatRequest, WireCode
+from tests.consumer.gateway.rights.broker import GuardedConnection
+from zkcoord.core.model import TopicPartition
+
+
+def asked(connection: GuardedConnection, right: Right, names: Sequence[str]) -> frozenset[str]:
+    """What a connection's client may."""
+
+    async def ask() -> frozenset[str]:
+        return await permissions(connection, right, names)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("right", Right)
+def test_what_is_refused_is_left_out_and_asked_again(right: Right) -> None:
+    connection = GuardedConnection("b")
+    for _ in range(2):
+        assert asked(connection, right, ["a", "b", "c", "a"]) == {"a", "c"}
+    *_, (key, names, before) = connection.asked
+    assert (names, before) == (["b"], None), "of the others it is known"
+    assert key == question(right, ["b"])[0].key
+
+
+@pytest.mark.parametrize("right", Right)
+def test_of_an_answer_that_cannot_be_read_nothing_is_permitted(right: Right) -> None:
+    whole = GuardedConnection()
+
+    async def answer() -> bytes:
+        return await whole.ask(*question(right, ["a", "b"]))
+
+    data = asyncio.run(answer())
+    assert permitted(right, ["a"], data) == {"a"}
+    assert permitted(right, ["c"], data) <= {"c"}
+    for cut in range(len(data)):
+        assert permitted(right, ["a"], data[:cut]) == frozenset()
+
+
+def test_of_several_each_has_its_own_answer() -> None:
+    """Brokers name those that are refused first."""
+    connection = GuardedConnection("theirs")
+    assert asked(connection, Right.DESCRIBE, ["mine", "theirs"]) == {"mine"}
+
+
+def test_what_cannot_be_a_name_is_not_asked_about() -> None:
+    connection = GuardedConnection()
+    bad = ["", "..", "a b", "x" * 300]
+    assert asked(connection, Right.READ_TOPIC, bad) == frozenset(bad)
+    assert connection.asked == [] and is_known(connection, {Right.READ_TOPIC: bad})
+
+
+@pytest.mark.parametrize("right", [Right.DESCRIBE, Right.READ_TOPIC, Right.DESCRIBE_TOPIC])
+def test_many_are_asked_about_in_parts_and_not_all_are_remembered(right: Right) -> None:
+    connection = GuardedConnection("n1400")
+    names = [f"n{number}" for number in range(2 * NAMES_MAX)]
+    for _ in range(2):
+        assert asked(connection, right, names) == frozenset(names) - {"n1400"}
+    sizes = [len(names) for _, names, _ in connection.asked]
+    full = [NAMES_PER_QUESTION] * 2
+    assert sizes == [*full, *full, *full], "one time all, one time what is not remembered"
+    assert connection.counts == {right.value: 6}
+    assert is_known(connection, {right: names[:NAMES_MAX]})
+    assert not is_known(connection, {right: names[: NAMES_MAX + 1]})
+
+
+def test_what_is_remembered_makes_room_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    found = GuardedConnection().permitted
+    for number in range(NAMES_MAX):
+        found.add(Right.READ, f"g{number}")
+    found.add(Right.READ, "late")
+    assert not found.knows(Right.READ, "late") and found.knows(Right.READ, "g7")
+    assert not found.knows(Right.DELETE, "g7"), "another right"
+    now_s[0] += 31
+    assert not found.knows(Right.READ, "g7")
+    found.add(Right.READ, "late")
+    assert found.knows(Right.READ, "late")
+
+
+def test_a_commit_is_split_by_its_topics() -> None:
+    free, secret = TopicPartition("free", 0), TopicPartition("secret", 3)
+    request = CommitRequest("g", "m", 4, {free: (1, ""), secret: (2, "x")})
+    assert needs(request) == {
+        Right.READ: frozenset({"g"}),
+        Right.READ_TOPIC: frozenset({"free", "secret"}),
+    }
+    assert needs(HeartbeatRequest("g", "m", 4))[Right.READ_TOPIC] == frozenset()
+    whole, nothing = split(request, frozenset({"free", "secret"}))
+    assert (whole, nothing) == (request, {})
+    rest, denied = split(request, frozenset({"free"}))
+    assert rest == CommitRequest("g", "m", 4, {free: (1, "")})
+    assert denied == {secret: WireCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+def test_each_right_has_the_code_of_what_it_is_about() -> None:
+    assert {denial(right) for right in (Right.READ, Right.DESCRIBE, Right.DELETE)} == {
+        WireCode.GROUP_AUTHORIZATION_FAILED
+    }
+    assert {denial(right) for right in (Right.READ_TOPIC, Right.DESCRIBE_TOPIC)} == {
+        WireCode.TOPIC_AUTHORIZATION_FAILED
+    }
+    assert question(Right.READ_TOPIC, ["t"])[0].key == frames.FETCH
