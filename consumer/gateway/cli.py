@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumer.gateway.address import Address, is_host, is_ip
+from consumer.gateway.operation.open_files import connections_for
 from consumer.gateway.options import GatewayOptions
 from consumer.gateway.relay.tls_options import check_names, demands_login, gateway_tls, notes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
@@ -59,11 +60,12 @@ def run(args: argparse.Namespace) -> int:
     settings = resolve(Use.GATEWAY, vars(args), os.environ)
     options, zk = gateway_options(settings), zk_options(settings)
     security = security_options(settings.text("kafka_config"))
-    options = replace(options, demands_login=demands_login(security))
+    fits, too_few = connections_for(options.connections_max)
+    options = replace(options, demands_login=demands_login(security), connections_max=fits)
     tls = gateway_tls(settings, security)
     logs = Logs(log_options(settings))
     sys.unraisablehook = report_names
-    for note in notes(security):
+    for note in (*notes(security), *filter(None, (too_few,))):
         log.warning("%s", note)
     try:
         gateway = Gateway(options, zk, security, tls)
@@ -112,6 +114,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         guardian=settings.switch("guardian"),
         names_gateways=settings.switch("gateways_in_metadata"),
         broker_hosts=settings.text("broker_hosts"),
+        speaks_tls=settings.switch("listen_tls"),
         http=http_options(settings),
     )
 

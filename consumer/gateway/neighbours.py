@@ -8,7 +8,7 @@ make one works, but clients of the others do not learn of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from consumer.gateway.address import Address, is_host
 from consumer.member.joining.missing_nodes import make_missing, with_parents
@@ -49,9 +49,17 @@ GATEWAYS_MAX = 100
 SAID_MAX = 100
 
 
+def differing(options: Mapping[str, str], other: AnnouncedGateway) -> list[str]:
+    """The options that another gateway was given otherwise, as far as it says anything of them."""
+    return sorted(
+        name for name, digest in options.items() if other.options.get(name, digest) != digest
+    )
+
+
 class Neighbours:
     """See the module. `changed` hears of all that are announced, this one first where it is, each
-    time that they changed. A user of an `OwnSession`.
+    time that they changed; `options`: digests of those that all must share. A user of an
+    `OwnSession`.
     """
 
     def __init__(
@@ -61,12 +69,15 @@ class Neighbours:
         roles: Roles | None,
         own: Address,
         changed: Callable[[tuple[AnnouncedGateway, ...]], None],
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._layout = layout
         self._acl = acl
         self._roles = roles
         self._own = own
         self._changed = changed
+        self._options = options or {}
+        self.differing = 0  # other gateways with other options
         self._port: Port | None = None
         self._node = ""
         self._known: tuple[AnnouncedGateway, ...] = ()
@@ -88,7 +99,7 @@ class Neighbours:
             self._look(self._port)
 
     def _announce(self, port: Port) -> None:
-        data = encode_gateway(self._own.host, self._own.port)
+        data = encode_gateway(self._own.host, self._own.port, self._options)
         node = Create(
             self._layout.gateway_prefix, data, ephemeral=True, sequential=True, acl=self._acl
         )
@@ -165,12 +176,25 @@ class Neighbours:
         # what has this one's address is what it left behind, or will soon be gone
         others = tuple(o for o in others if Address(o.host, o.port) != self._own)
         mine = gateway_number(self._node)
-        own = () if mine is None else (AnnouncedGateway(mine, self._own.host, self._own.port),)
+        here = self._own
+        own = () if mine is None else (AnnouncedGateway(mine, here.host, here.port, self._options),)
         if own + others != self._known:
             self._known = own + others
             places = ", ".join(str(Address(o.host, o.port)) for o in others)
             log.info("other gateways: %s", places or "none")
+            self._compare(others)
             self._changed(self._known)
+
+    def _compare(self, others: tuple[AnnouncedGateway, ...]) -> None:
+        found = [(one, differing(self._options, one)) for one in others]
+        self.differing = sum(1 for _, different in found if different)
+        for one, different in found:
+            if different:
+                self._say(
+                    f"the gateway at {Address(one.host, one.port)} was begun with another"
+                    f" {' and another '.join(different)} than this one: clients of one group would"
+                    " be treated differently by each; begin all gateways with the same options"
+                )
 
     def _say(self, text: str) -> None:
         if text not in self._said and len(self._said) < SAID_MAX:

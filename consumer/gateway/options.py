@@ -9,6 +9,7 @@ from typing import Any
 from consumer.gateway.address import Address
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.config.settings import HttpOptions
+from zkcoord.znodes.gateway_nodes import digest_of_option
 from zkcoord.znodes.paths import Layout
 
 BROKER_PORTS_APART = 1
@@ -30,7 +31,7 @@ class GatewayOptions:
     `broker_hosts`: the host name of each broker, with
     `BROKER_MARK` for its id, where the names of TLS handshakes say which broker is meant instead of
     ports; then `host` is the name of where clients begin. `demands_login`: the brokers' listener is
-    one of SASL.
+    one of SASL. `speaks_tls`: clients come by TLS.
     """
 
     listen: Address
@@ -48,12 +49,28 @@ class GatewayOptions:
     connections_per_address_max: int = 5_000
     broker_hosts: str = ""
     demands_login: bool = False
+    speaks_tls: bool = False
     http: HttpOptions | None = None
 
     @property
     def host(self) -> str:
         """The host that clients are told."""
         return self.advertise or self.listen.host
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """Digests of what all gateways before one ZooKeeper must have in common."""
+        limits, times = self.limits, self.times
+        texts = {
+            "coordinated_groups": " ".join(one.pattern for one in self.groups),
+            "group_min_session_timeout_ms": str(limits.min_session_timeout_ms),
+            "group_max_session_timeout_ms": str(limits.max_session_timeout_ms),
+            "disconnect_grace_ms": str(times.disconnect_grace_ms),
+            "member_grace_ms": str(times.member_grace_ms),
+            "gateways_in_metadata": str(self.names_gateways),
+            "listen_tls": str(self.speaks_tls),
+        }
+        return {name: digest_of_option(text) for name, text in texts.items()}
 
     def broker_port(self, broker_id: int) -> int:
         """Where clients of this gateway find a broker."""

@@ -119,9 +119,9 @@ class Gateway:
             boot_ms,
             lambda port, session_id: guard(self.guardian, port, session_id),
         )
-        self.session.use(
-            Neighbours(options.layout, zk.acl, zk.roles, self.own, self._gateways_changed)
-        )
+        where, shared = (options.layout, zk.acl, zk.roles), options.shared
+        self.neighbours = Neighbours(*where, self.own, self._gateways_changed, shared)
+        self.session.use(self.neighbours)
         self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")
         self.seen = ClusterSeen({})

@@ -5,6 +5,7 @@ python -m tests.gateway.clients     fetches Kafka's own tools, for later without
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import subprocess
@@ -37,7 +38,8 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 class GatewayProcess:
     """`zkcoord gateway` as a process of its own; a context manager. `address` is what clients are
-    told. With `named` brokers have no port of their own (--broker-hosts is among the arguments).
+    told. With `named` brokers have no port of their own (--broker-hosts is among the arguments);
+    `files`: how many it may open.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class GatewayProcess:
         *arguments: str,
         broker_id: int = 0,
         named: bool = False,
+        files: int | None = None,
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
@@ -55,6 +58,7 @@ class GatewayProcess:
         self.port, self.broker_port = free_port(), free_port()
         self.broker_id = broker_id
         self.named = named
+        self.files = files
         self.log_path = home / "gateway.log"
         self.process = self._start()
 
@@ -85,7 +89,12 @@ class GatewayProcess:
                 stdout=log,
                 stderr=log,
                 cwd=self.home,
+                preexec_fn=None if self.files is None else self._limit,
             )
+
+    def _limit(self) -> None:
+        assert self.files is not None
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
 
     def __enter__(self) -> GatewayProcess:
         wait_until(self._listens, PATIENCE_S, "the gateway's ports")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -11,9 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from consumer.gateway.operation.open_files import OWN, PER_CONNECTION
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
-from tests.harness.command import Running
+from tests.gateway.raw_client import RawClient
+from tests.harness.command import Running, run
 from tests.harness.kafka import create_topic, unique
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
@@ -31,10 +35,11 @@ LONG_NAME = "o" * 300
 class Watched:
     """A gateway with a port for HTTP."""
 
-    def __init__(self, home: Path, zookeeper: str, broker: str) -> None:
+    def __init__(self, home: Path, zookeeper: str, broker: str, files: int | None = None) -> None:
         home.mkdir()
         self.port = free_port()
-        self.process = GatewayProcess(home, zookeeper, broker, "--http-port", str(self.port))
+        options = ("--http-port", str(self.port))
+        self.process = GatewayProcess(home, zookeeper, broker, *options, files=files)
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body."""
@@ -196,3 +201,39 @@ def test_clients_are_described_and_what_was_decided_for_them_can_be_replayed(
     assert "identical" in capsys.readouterr().out.splitlines()[-1]
     (recording,) = leads.journal.glob("inputs-*.jsonl")
     assert b"confluent-kafka-python " in recording.read_bytes()
+
+
+def test_few_open_files_are_said_and_kept_to(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    """Of three clients the one for which there are no files is turned away, the others are not."""
+    limit = OWN + 2 * PER_CONNECTION
+    watched = Watched(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address, files=limit)
+    with watched.process as gateway, contextlib.ExitStack() as clients:
+        assert f"{limit} files, which is enough for 2 clients" in gateway.log()
+        for _ in range(2):
+            client = clients.enter_context(RawClient(gateway.address))
+            request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+            assert client.ask(request, 4, MetadataResponse).brokers
+        third = clients.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 60))
+        assert third.recv(1) == b"", "it is closed"
+        assert client.ask(request, 4, MetadataResponse).brokers
+
+
+def test_a_port_that_another_process_has_is_no_wrong_option(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
+) -> None:
+    """Status 1, not 2: systemd begins it again (RestartPreventExitStatus)."""
+    command = ("gateway", "--zookeeper", kafka_zk_hosts, "--brokers", kafka_broker.address)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        for options in (
+            ("--listen", f"127.0.0.1:{port}"),
+            ("--listen", f"127.0.0.1:{free_port()}", "--broker-ports", f"0={port}"),
+            ("--listen", f"127.0.0.1:{free_port()}", "--http-port", port),
+        ):
+            ended = run(tmp_path, *command, *options)
+            assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+            assert port in ended.stderr and "Traceback" not in ended.stderr

@@ -15,6 +15,7 @@ from zkcoord.znodes.gateway_nodes import (
     GENERATION_MAX,
     HOST_CHARS_MAX,
     MEMBER_ID_CHARS_MAX,
+    OPTIONS_MAX,
     PARTITIONS_MAX,
     PORT_MAX,
     PROTOCOL_CHARS_MAX,
@@ -24,6 +25,7 @@ from zkcoord.znodes.gateway_nodes import (
     RememberedClient,
     decode_client,
     decode_gateway,
+    digest_of_option,
     encode_client,
     encode_gateway,
     gateway_number,
@@ -141,6 +143,24 @@ def test_the_instance_of_a_client_that_names_none() -> None:
     assert len({instance_of_client(text) for text in ("", "a", "b", "\udc80")}) == 4
     for other in ("client-", "client-" + "g" * 32, CLIENT.node + "0", "x" + CLIENT.node, "i"):
         assert not is_instance_of_client(other)
+
+
+def test_what_a_gateway_was_begun_with() -> None:
+    options = {"coordinated_groups": digest_of_option("a b"), "x": digest_of_option("")}
+    data = encode_gateway("gw1", 9192, options)
+    found = decode_gateway("gateway-0000000012", data)
+    assert found == AnnouncedGateway(12, "gw1", 9192, options)
+    assert options["x"] != options["coordinated_groups"] == digest_of_option("a b")
+    many = {f"o{n}": "d" for n in range(OPTIONS_MAX)}
+    assert isinstance(
+        decode_gateway("gateway-0000000012", encode_gateway("g", 1, many)), AnnouncedGateway
+    )
+    for bad in ({**many, "one": "more"}, {"o": "d" * 17}):
+        data = encode_gateway("g", 1, bad)
+        assert isinstance(decode_gateway("gateway-0000000012", data), Malformed)
+    for text in ('"options":7', '"options":{"a":1}', '"options":["a"]'):
+        data = b'{"version":1,"host":"a","port":1,%s}' % text.encode()
+        assert isinstance(decode_gateway("gateway-0000000012", data), Malformed)
 
 
 def test_where_a_gateway_is() -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.znodes import names
@@ -41,6 +42,8 @@ DOCUMENT_BYTES_MAX = 512 * 1024
 HOST_CHARS_MAX = 255
 PORT_MAX = 65_535
 INSTANCE_DIGITS = 32
+OPTION_DIGITS = 16
+OPTIONS_MAX = 50
 
 _UNNAMED = re.compile(r"client-[0-9a-f]{32}")
 _GATEWAY = re.compile(r"gateway-([0-9]{10})")
@@ -86,11 +89,14 @@ class RememberedClient:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedGateway:
-    """Where clients find a gateway, and what tells it from others: the number of its node."""
+    """Where clients find a gateway, and what tells it from others: the number of its node.
+    `options`: by name what `digest_of_option` says of those that all gateways must share.
+    """
 
     number: int
     host: str
     port: int
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode_client(client: RememberedClient) -> bytes:
@@ -156,15 +162,31 @@ def _client(document: JsonObject) -> RememberedClient:
     )
 
 
+def _options(document: JsonObject) -> dict[str, str]:
+    """None of an earlier release."""
+    options = mapping(document, "options") if "options" in document else {}
+    if len(options) > OPTIONS_MAX:
+        raise UnfitField(f"options are more than {OPTIONS_MAX}")
+    return {name: string(options, name, OPTION_DIGITS) for name in options}
+
+
 def gateway_number(node: str) -> int | None:
     """The number of a gateway's node, which tells gateways apart; None: it has none."""
     found = _GATEWAY.fullmatch(node)
     return None if found is None else int(found[1])
 
 
-def encode_gateway(host: str, port: int) -> bytes:
+def digest_of_option(text: str) -> str:
+    """What a gateway's node says of an option's value."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:OPTION_DIGITS]
+
+
+def encode_gateway(host: str, port: int, options: Mapping[str, str] | None = None) -> bytes:
     """The data of a gateway's node."""
-    return to_bytes({"version": VERSION, "host": host, "port": port})
+    document: JsonObject = {"version": VERSION, "host": host, "port": port}
+    if options:
+        document["options"] = dict(options)
+    return to_bytes(document)
 
 
 def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:
@@ -178,6 +200,7 @@ def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:
         host = string(document, "host", HOST_CHARS_MAX)
         if not host:
             raise UnfitField("host is empty")
-        return AnnouncedGateway(number, host, integer(document, "port", 1, PORT_MAX))
+        port = integer(document, "port", 1, PORT_MAX)
+        return AnnouncedGateway(number, host, port, _options(document))
 
     return reading("gateway", node, data, read)

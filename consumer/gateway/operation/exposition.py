@@ -27,7 +27,8 @@ PREFIX = "zkcoord_gateway_"
 @dataclass(frozen=True, slots=True)
 class GatewaySeen:
     """The rest, at one moment. `neighbours`: other gateways that clients are told of; `split`:
-    groups with members here and in Kafka's own coordinator; `leads`: whether a coordinator does.
+    groups with members here and in Kafka's own coordinator; `leads`: whether a coordinator does;
+    `differing`: other gateways with other options.
     """
 
     ready: bool
@@ -38,6 +39,7 @@ class GatewaySeen:
     events_queued: int
     split: int = 0
     leads: bool = False
+    differing: int = 0
 
 
 class _Fixed:
@@ -71,6 +73,7 @@ def _gauges(members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
         ("connections", "Connections of clients.", seen.connections),
         ("brokers", "Brokers known.", seen.brokers),
         ("neighbours", "Other gateways known.", seen.neighbours),
+        ("neighbours_differing", "Those of them with other options.", seen.differing),
         ("groups", "Groups with members here.", members.groups),
         ("members", "Members here, each a client.", members.members),
         ("groups_split", "Groups with members in Kafka's own coordinator, too.", seen.split),

@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 from consumer.gateway.address import Address
 from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd
 from consumer.gateway.operation.exposition import GatewaySeen, metrics_text
@@ -56,6 +57,7 @@ class Watched(Protocol):
     seen: ClusterSeen
     silent_since_s: float | None
     gateways: Sequence[tuple[int, Address]]
+    neighbours: Neighbours
     own: Address
 
     @property
@@ -92,6 +94,7 @@ def seen_now(gateway: Watched) -> GatewaySeen:
         gateway.members.queued,
         len(gateway.direct.split),
         gateway.leader.leads,
+        gateway.neighbours.differing,
     )
 
 

@@ -5,6 +5,7 @@ or the name that it came by.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ from consumer.gateway.relay.broker import Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.relay.tls import GatewayTls
-from zkcoord.errors import ConfigurationError
+from zkcoord.errors import ConfigurationError, UnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class Ports:
         self._said: set[str] = set()
 
     async def begin(self, brokers: Iterable[int]) -> None:
-        """Listen for these. Raises `ConfigurationError`."""
+        """Listen for these. Raises `ConfigurationError`, `UnavailableError`."""
         for broker_id in self._missing(brokers):
             await self.listen(broker_id, self._options.broker_port(broker_id))
 
@@ -121,13 +122,15 @@ class Ports:
         for broker_id in self._missing(brokers):
             try:
                 await self.listen(broker_id, self._options.broker_port(broker_id))
-            except ConfigurationError as error:
+            except (ConfigurationError, UnavailableError) as error:
                 if str(error) not in self._said:
                     self._said.add(str(error))
                     log.error("%s", error)
 
     async def listen(self, broker_id: int, port: int) -> None:
-        """Listen at one port. Raises `ConfigurationError`."""
+        """Listen at one port. Raises `ConfigurationError`; `UnavailableError` where another process
+        has it, which may be about to end.
+        """
         host = self._options.listen.host
         try:
             server = await asyncio.get_running_loop().create_server(
@@ -135,7 +138,8 @@ class Ports:
             )
         except (OSError, OverflowError) as error:
             what = "--listen" if broker_id < 0 else f"the port of broker {broker_id}"
-            raise ConfigurationError(
+            in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            raise (UnavailableError if in_use else ConfigurationError)(
                 f"{what}: {Address(host, port)} cannot be listened at ({error}): choose another"
                 " port with --listen, or for one broker with --broker-ports"
             ) from error

@@ -15,6 +15,7 @@ an `HttpAnswer`.
 
 from __future__ import annotations
 
+import errno
 import http.server
 import io
 import logging
@@ -32,7 +33,7 @@ import orjson
 
 from zkcoord.coordinator.http.host_names import HostNames
 from zkcoord.coordinator.http.places import Places
-from zkcoord.errors import ConfigurationError
+from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.zk.clock import boot_ms
 
 log = logging.getLogger(__name__)
@@ -209,7 +210,8 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def __init__(self, host: str, port: int, respond: Respond, names: Collection[str] = ()) -> None:
         """`names`: what clients may call it beside `host`, loopback's names and any address.
-        Raises `ConfigurationError` when the address cannot be served on.
+        Raises `ConfigurationError` when the address cannot be served on, `UnavailableError` where
+        another process has it, which may be about to end.
         """
         self.hosts = HostNames((host, *names))
         self.respond = respond
@@ -218,7 +220,8 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self.address_family, address = _resolve(host, port)
             super().__init__(address, _Handler)
         except (OSError, UnicodeError) as error:
-            raise ConfigurationError(
+            in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            raise (UnavailableError if in_use else ConfigurationError)(
                 f"HTTP cannot be served on {host}:{port}"
                 f" ({getattr(error, 'strerror', '') or error}): give another --http-host or"
                 " --http-port, or --no-http"

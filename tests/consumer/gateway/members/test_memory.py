@@ -49,7 +49,12 @@ class Gateway:
     """A gateway's own session, with what uses it."""
 
     def __init__(
-        self, hosts: str, port: int = 9192, roles: Roles | None = None, user: str = ""
+        self,
+        hosts: str,
+        port: int = 9192,
+        roles: Roles | None = None,
+        user: str = "",
+        options: dict[str, str] | None = None,
     ) -> None:
         self.loop = Loop("gateway")
         who = digest(user) if user else None
@@ -57,11 +62,10 @@ class Gateway:
         self.session = OwnSession(KazooEnsemble(zk, self.loop.post), boot_ms)
         self.memory = ClientMemory(self.session, LAY, OPEN_ACL)
         self.known: tuple[AnnouncedGateway, ...] | None = None
-        self.session.use(
-            Neighbours(
-                LAY, OPEN_ACL, roles, Address("gw", port), lambda k: setattr(self, "known", k)
-            )
+        self.neighbours = Neighbours(
+            LAY, OPEN_ACL, roles, Address("gw", port), lambda k: setattr(self, "known", k), options
         )
+        self.session.use(self.neighbours)
         self.loop.attach(self.session)
         self.loop.post(self.session.start)
         self.loop.start()
@@ -169,6 +173,23 @@ def test_gateways_know_each_other(zk_hosts: str, client: KazooClient) -> None:
             wait_until(lambda: one.known == three, WAIT_S, "what can be read")
             client.delete(f"{LAY.gateways}/gateway-0000000008")
         wait_until(lambda: one.known == both[:1], WAIT_S, "that the other one is gone")
+
+
+def test_gateways_with_other_options_are_named(
+    zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What one says nothing about, as an earlier release, is no difference."""
+    mine, others = {"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "3", "c": "4", "d": "5"}
+    with gateway(zk_hosts, options=mine) as one:
+        client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("third", 1))
+        with gateway(zk_hosts, 9292, options=others) as other:
+            wait_until(lambda: len(one.known or ()) == len(other.known or ()) == 3, WAIT_S, "all")
+            assert (one.neighbours.differing, other.neighbours.differing) == (1, 1)
+            for port in (9192, 9292):
+                said = f"the gateway at gw:{port} was begun with another b and another c than"
+                assert said in caplog.text
+            assert "the gateway at third" not in caplog.text
+        wait_until(lambda: one.neighbours.differing == 0, WAIT_S, "that the other one is gone")
 
 
 def test_a_session_that_is_lost_is_replaced_and_announced_again(

@@ -26,7 +26,7 @@ from tests.consumer.gateway.members.test_groups import World
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import HttpOptions
 from zkcoord.config.sources import resolve
-from zkcoord.errors import ConfigurationError
+from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.zk.loop import Loop
 
 
@@ -43,6 +43,7 @@ class Scene:
         self.seen = ClusterSeen({1: Address("kafka1", 9092)})
         self.silent_since_s: float | None = None
         self.leader: Any = SimpleNamespace(leads=True)
+        self.neighbours: Any = SimpleNamespace(differing=1)
         self.own = Address("gw1", 9192)
         self.gateways = tuple((n, Address(f"gw{n}", 9192)) for n in (1, 2, 3))
         self.listening = True
@@ -100,6 +101,7 @@ def test_each_path(scene: Scene) -> None:
     assert status == 200
     assert 'zkcoord_gateway_bytes_total{way="from_clients"} 12.0' in text
     assert "zkcoord_gateway_members 1.0" in text and "zkcoord_gateway_neighbours 2.0" in text
+    assert "zkcoord_gateway_neighbours_differing 1.0" in text
     status, text = scene.get("/groups")
     assert json.loads(text) == {
         "groups": [{"group": "g", "members": 1, "partitions": 0, "in_kafka": []}],
@@ -162,7 +164,7 @@ def test_a_loop_that_hangs_is_not_alive(scene: Scene, which: str) -> None:
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_is_done(scene: Scene) -> None:
-    with pytest.raises(ConfigurationError, match="--http-port"):
+    with pytest.raises(UnavailableError, match="--http-port"):
         Reports(HttpOptions("127.0.0.1", scene.port), scene)
 
 
