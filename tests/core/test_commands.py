@@ -51,6 +51,24 @@ def test_a_command_carries_so_many_partitions_and_one_at_least(most: int, each: 
     assert [len(c.start) for commands in writes(g) for c in commands] == [each] * (4 // each)
 
 
+@pytest.mark.parametrize(
+    ("most", "each"), [(7 + 2 * PARTITION_BYTES, 2), (6 + 2 * PARTITION_BYTES, 1)]
+)
+def test_what_an_assignor_has_for_a_member_counts_in_its_command(most: int, each: int) -> None:
+    g = Timed(
+        f"options debounce_ms=10 external_assignors=racks command_bytes_max={most}",
+        "elected 1",
+        "topic t 4",
+        "ready",
+        "member g a@11 t:1 assignors=racks",
+    )
+    g.pass_ms(1_500)
+    g.say("answer g last t-0=a t-1=a t-2=a t-3=a data.a=local")
+    g.pass_ms(1_500)
+    first, *_ = [c for commands in writes(g) for c in commands]
+    assert (first.user_data, len(first.start)) == ("local", each)
+
+
 def test_a_write_carries_so_many_commands_and_one_at_least() -> None:
     names = [f"member g {name}@{n} t:1" for n, name in enumerate("abcd", 1)]
     ((a, b, *_),) = writes(group(*names, options="acl_bytes=100"))
@@ -106,6 +124,16 @@ def test_a_stop_says_that_a_start_follows() -> None:
         "b": (4, True),
         "d": (2, False),
     }, "b is to have what a gives up"
+
+
+def test_a_stop_says_that_a_start_of_what_is_free_follows() -> None:
+    members = (f"member g {name}@{n} t:1 assignors=range" for n, name in enumerate("ab", 1))
+    g = group(*members, partitions=4)
+    before = len(writes(g))
+    g.say("topic t 8")
+    g.pass_ms(1_000, deaf="a,b")
+    stops = [c for commands in writes(g)[before:] for c in commands if c.option is Option.STOP]
+    assert [(c.member, len(c.stop), c.more) for c in stops] == [("b", 2, True)]
 
 
 def test_who_has_a_start_waits_from_its_end() -> None:

@@ -56,11 +56,11 @@ class _Fixed:
 def metrics_text(figures: RelayFigures, members: MembersSeen, seen: GatewaySeen) -> bytes:
     """Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(_Fixed([*_gauges(members, seen), *_counters(figures, members)]))
+    registry.register(_Fixed([*_gauges(figures, members, seen), *_counters(figures, members)]))
     return generate_latest(registry)
 
 
-def _gauges(members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
+def _gauges(figures: RelayFigures, members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
     info = GaugeMetricFamily(
         PREFIX + "info", "The version that runs; always 1.", labels=["version"]
     )
@@ -71,6 +71,7 @@ def _gauges(members: MembersSeen, seen: GatewaySeen) -> Iterator[Metric]:
         ("connected", "1 while the gateway's own ZooKeeper session is.", seen.connected),
         ("coordinator_leads", "1 while a coordinator leads, as seen last.", seen.leads),
         ("connections", "Connections of clients.", seen.connections),
+        ("held_bytes", "Of requests and answers kept for clients.", figures.held_bytes),
         ("brokers", "Brokers known.", seen.brokers),
         ("neighbours", "Other gateways known.", seen.neighbours),
         ("neighbours_differing", "Those of them with other options.", seen.differing),

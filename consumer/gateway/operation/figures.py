@@ -63,6 +63,7 @@ class RelayFigures:
         self.broker_connections = 0
         self.broker_failures = 0
         self.tls_failures = 0
+        self.held_bytes = 0  # now, of all connections
         self.requests = dict.fromkeys(API_NAMES, 0)
         self.codes = dict.fromkeys((*map(int, WireCode), OTHER), 0)
         self.questions = {right.value: 0 for right in Right}

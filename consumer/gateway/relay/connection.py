@@ -7,7 +7,7 @@ whoever gives them: the queue of what is expected says whose turn it is, and a b
 before its turn is not read from.
 
 Back-pressure: a client that does not read stops the reading from its broker, and the reverse. Nor
-is such a client read itself, or one of which `HELD_BYTES_MAX` are held: of requests that wait here
+is such a client read itself, or one of which much is held (`Held`): of requests that wait here
 for their answers, and of answers that wait for their turn.
 """
 
@@ -31,7 +31,7 @@ from consumer.gateway.relay.broker import (
     close_soon,
     reach,
 )
-from consumer.gateway.relay.expected import Expected, waiting_at
+from consumer.gateway.relay.expected import Expected, Held, waiting_at
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
-HELD_BYTES_MAX = 4 * 1024 * 1024
 HELD_UP = "held up"
 CLOSED = "the connection of %s (client %r) is closed: %s"
 BEGIN_S = 30.0
@@ -64,7 +63,7 @@ class ClientConnection(asyncio.Protocol):
         self.software = ""
         self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[Expected] = deque()
-        self._held_bytes = 0
+        self._held = Held(self.figures)
         self._room = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
@@ -107,6 +106,7 @@ class ClientConnection(asyncio.Protocol):
         """The client is gone."""
         self._transport = None
         self._closing = True
+        self._held.end()
         if self._connecting is not None:
             self._connecting.cancel()
         if self._broker is not None:
@@ -136,6 +136,8 @@ class ClientConnection(asyncio.Protocol):
             self._take(data)
         except BadFrameError as error:
             return self._drop(str(error))
+        if self._held.half_there(0 if self._closing else len(self._in)):
+            return self._drop("a large request while much is kept for all clients")
         if not self._in and not self._left:
             self._half_since_s = None
         elif self._half_since_s is None or self._left:
@@ -292,13 +294,12 @@ class ClientConnection(asyncio.Protocol):
     def _has_room(self, head: Head) -> bool:
         if "unread" in self._paused_by:
             return False
-        return self._held_bytes <= HELD_BYTES_MAX or self._expected[0].head is head
+        return not self._held.is_much or self._expected[0].head is head
 
     def _hold(self, expected: Expected, size: int) -> None:
         """So many bytes are kept for it now."""
-        self._held_bytes += size - expected.held_bytes
-        expected.held_bytes = size
-        if self._held_bytes > HELD_BYTES_MAX:
+        self._held.keep(expected, size)
+        if self._held.is_much:
             self._pause_client("held")
         else:
             self._resume_client("held")

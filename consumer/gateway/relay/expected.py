@@ -1,4 +1,4 @@
-"""Whose turn it is to be answered on a client's connection."""
+"""Whose turn it is to be answered on a client's connection, and what is kept for it meanwhile."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from consumer.gateway.frames import Head
+from consumer.gateway.operation.figures import RelayFigures
+
+HELD_BYTES_MAX = 4 * 1024 * 1024
+HELD_BY_ALL_BYTES_MAX = 512 * 1024 * 1024
+FAIR_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -32,3 +37,45 @@ def waiting_at(queue: Iterable[Expected], head: Head) -> int | None:
         if expected.head is head and expected.ours and expected.ready is None:
             return at
     return None
+
+
+class Held:
+    """Bytes that are kept for one connection: of requests that are answered here and of answers
+    that wait for their turn, at most `HELD_BYTES_MAX`, and of a request that is half there. While
+    more than `HELD_BY_ALL_BYTES_MAX` are kept for all, who has more than `FAIR_BYTES` has too much.
+    """
+
+    def __init__(self, figures: RelayFigures) -> None:
+        self._figures = figures
+        self.bytes = 0
+        self._half = 0
+        self._ended = False
+
+    @property
+    def is_much(self) -> bool:
+        """Whether no more should be kept."""
+        return self.bytes > (FAIR_BYTES if self._is_crowded else HELD_BYTES_MAX)
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._figures.held_bytes > HELD_BY_ALL_BYTES_MAX
+
+    def keep(self, expected: Expected, size: int) -> None:
+        """So many bytes are kept for an answer that is due."""
+        if self._ended:
+            return
+        self._figures.held_bytes += size - expected.held_bytes
+        self.bytes += size - expected.held_bytes
+        expected.held_bytes = size
+
+    def half_there(self, size: int) -> bool:
+        """So many bytes of a request have come; whether that is too much."""
+        self._figures.held_bytes += size - self._half
+        self._half = size
+        return size > FAIR_BYTES and self._is_crowded
+
+    def end(self) -> None:
+        """The connection is gone: nothing is kept any more."""
+        self._ended = True
+        self._figures.held_bytes -= self.bytes + self._half
+        self.bytes = self._half = 0

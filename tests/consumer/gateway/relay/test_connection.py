@@ -17,7 +17,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.relay import broker as broker_module
-from consumer.gateway.relay.connection import EXPECTED_MAX, HELD_BYTES_MAX
+from consumer.gateway.relay.connection import EXPECTED_MAX
+from consumer.gateway.relay.expected import FAIR_BYTES, HELD_BY_ALL_BYTES_MAX, HELD_BYTES_MAX
 from tests.consumer.gateway.recordings import framed, requests
 from tests.consumer.gateway.relay import scenes
 from tests.consumer.gateway.relay.scenes import (
@@ -299,7 +300,7 @@ def test_large_requests_without_an_answer_are_not_all_kept() -> None:
                 await asyncio.sleep(0.001)
             relay.connection.answer_later(relay.parked[n], answer(n))
             assert (await frame_of(reader))[0] == n
-        assert relay.connection._held_bytes == 0
+        assert relay.connection.figures.held_bytes == 0
 
     play(scene)
 
@@ -332,7 +333,7 @@ def test_large_answers_are_made_when_there_is_room_for_them() -> None:
         relay.connection.answer_later(first, answer(0))
         assert [(await frame_of(reader))[0] for _ in range(count + 1)] == list(range(count + 1))
         await making
-        assert relay.connection._held_bytes == 0
+        assert relay.connection.figures.held_bytes == 0
 
     play(scene)
 
@@ -421,6 +422,40 @@ def test_who_goes_waits_for_no_room() -> None:
         assert not waiting.done()
         relay.connection.close()
         await waiting
+
+    play(scene)
+
+
+@pytest.mark.parametrize("size", [FAIR_BYTES - 100, FAIR_BYTES + 1_000])
+def test_while_much_is_kept_for_all_who_has_much_is_not_served(size: int) -> None:
+    """A request that is half there, and requests that wait for their answers."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await echoes(reader, writer)
+        connection, others = relay.connection, HELD_BY_ALL_BYTES_MAX
+        connection.figures.held_bytes += others
+        relay.park = True
+        body = bytes(size // 2)
+        writer.write(request(HEARTBEAT, 1, body) + request(HEARTBEAT, 2, body))
+        while len(relay.parked) < 2:
+            await asyncio.sleep(0.01)
+        assert bool(connection._paused_by) == (size > FAIR_BYTES)
+        for head in relay.parked:
+            connection.answer_later(head, answer(head.correlation_id))
+            await frame_of(reader)
+        assert not connection._paused_by and connection.figures.held_bytes == others
+        writer.write(request(HEARTBEAT, 3, bytes(2 * size))[:size])
+        if size > FAIR_BYTES:
+            assert await reader.read() == b"", "it is closed"
+        else:
+            while connection.figures.held_bytes != others + size:
+                await asyncio.sleep(0.01)
+            connection.close()
+        await relay.gone.wait()
+        connection.answer_later(relay.parked[0], answer(1))
+        assert connection.figures.held_bytes == others
 
     play(scene)
 
