@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def gateway_options(settings: Settings) -> GatewayOptions:
     """What a gateway is. Raises `ConfigurationError`."""
-    brokers = settings.text("brokers")
+    brokers, named = settings.text("brokers"), settings.where("brokers")
     if not brokers:
         raise ConfigurationError(
             "no broker is named: write --brokers HOST:PORT[,HOST:PORT...], or set ZKCOORD_BROKERS"
@@ -87,22 +87,24 @@ def gateway_options(settings: Settings) -> GatewayOptions:
     low, high = (settings.number(f"group_{end}_session_timeout_ms") for end in ("min", "max"))
     if low > high:
         raise ConfigurationError(
-            f"group_min_session_timeout_ms ({low}) is more than group_max_session_timeout_ms"
-            f" ({high}): write the shorter one first"
+            f"{settings.where('group_min_session_timeout_ms')} ({low}) is more than"
+            f" {settings.where('group_max_session_timeout_ms')} ({high}): write the shorter one"
+            " first"
         )
-    listen = address(settings.text("listen"), "listen")
+    listen = address(settings.text("listen"), settings.where("listen"))
     advertise = _advertised(settings)
     if not advertise and _is_any(listen.host):
         raise ConfigurationError(
-            f"listen {listen} is no address that clients can be told: name one with --advertise"
+            f"{settings.where('listen')} {listen} is no address that clients can be told: name one"
+            " with --advertise"
         )
     check_names(settings, advertise or listen.host)
     return GatewayOptions(
         listen,
-        tuple(address(part, "brokers") for part in brokers.split(",") if part.strip()),
+        tuple(address(part, named) for part in brokers.split(",") if part.strip()),
         advertise,
-        _ports(settings.text("broker_ports")),
-        _patterns(settings.text("coordinated_groups")),
+        _ports(settings),
+        _patterns(settings),
         layout_named(settings.text("layout")),
         GroupLimits(low, high),
         WireTimes(
@@ -148,28 +150,30 @@ def _is_any(host: str) -> bool:
     return is_ip(host) and ipaddress.ip_address(host).is_unspecified
 
 
-def _ports(text: str) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _ports(settings: Settings) -> dict[int, int]:
+    text, found = settings.text("broker_ports"), dict[int, int]()
     for part in text.split(",") if text else ():
         broker, equals, port = part.strip().partition("=")
         fits = equals and broker.isdecimal() and port.isdecimal() and 0 < int(port) <= PORT_MAX
         if not fits or int(broker) in found or int(port) in found.values():
             raise ConfigurationError(
-                f"broker_ports {shown(part)} cannot be: write ID=PORT,ID=PORT, each broker and each"
-                " port once"
+                f"{settings.where('broker_ports')} {shown(part)} cannot be: write ID=PORT,ID=PORT,"
+                " each broker and each port once"
             )
         found[int(broker)] = int(port)
     return found
 
 
-def _patterns(text: str) -> tuple[Any, ...]:
+def _patterns(settings: Settings) -> tuple[Any, ...]:
     import re2
 
+    text = settings.text("coordinated_groups")
     quiet = re2.Options()
     quiet.log_errors = False
     try:
         return tuple(re2.compile(part, quiet) for part in text.split())
     except re2.error as error:
         raise ConfigurationError(
-            f"coordinated_groups {shown(text)} has a part that is no regular expression ({error})"
+            f"{settings.where('coordinated_groups')} {shown(text)} has a part that is no regular"
+            f" expression ({error})"
         ) from error

@@ -39,7 +39,6 @@ from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
 
-PARTITIONS_PER_MULTI_MAX = 100
 RETRY_S = 0.2
 READ_DEADLINE_MS = 5_000
 KAFKA_DEADLINE_S = 5.0
@@ -197,8 +196,7 @@ class HandAssignment:
     def _stored(self, message: msg.Commit) -> CommitDone:
         named, stores = tuple(sorted(message.offsets)), self._storage != "kafka"
         try:
-            for at in range(0, len(named), PARTITIONS_PER_MULTI_MAX):
-                part = named[at : at + PARTITIONS_PER_MULTI_MAX]
+            for part in self._memberless.parts(message):
                 refusal = self._memberless.store(self._ask(), message, part, stores)
                 if refusal is not None:
                     return refusal

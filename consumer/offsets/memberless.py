@@ -9,7 +9,7 @@ is newer, and begins at what was committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafka.structs import TopicPartition
 
@@ -39,13 +39,15 @@ from zkcoord.zk.port import (
     SetData,
     ZkError,
 )
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.znodes import codec
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
 TRIES_MAX = 5
+PARTITIONS_PER_MULTI_MAX = 100
+TOPIC_BYTES_MAX = 256
 MEMBERS_NAMED_MAX = 5
 
 
@@ -58,6 +60,25 @@ class MemberlessCommits:
         self._acl = acl
         self._made: set[str] = set()
 
+    def parts(self, message: msg.Commit) -> Iterator[tuple[ModelPartition, ...]]:
+        """What of a commit one multi holds, by number and by size, in order."""
+        named = sorted(message.offsets)
+        while named:
+            first = named[:PARTITIONS_PER_MULTI_MAX]
+            count = fitting([self._written(message, tp) for tp in first])
+            yield tuple(named[:count])
+            named = named[count:]
+
+    def _written(self, message: msg.Commit, tp: ModelPartition) -> list[Op]:
+        """At most what one partition is in a multi, with what may be said of its topic."""
+        layout, group, acl = self._layout, self._group, self._acl
+        offset, text = message.offsets[tp], message.metadata.get(tp, "")
+        return [
+            SetData(layout.offset_topic(group, tp.topic), bytes(TOPIC_BYTES_MAX), -1),
+            offset_op(layout, group, acl, tp, offset, None),
+            *metadata_ops(layout, group, acl, tp, offset, text, False),
+        ]
+
     def store(
         self,
         client: SyncClient,
@@ -65,7 +86,7 @@ class MemberlessCommits:
         part: Sequence[ModelPartition],
         stores: bool = True,
     ) -> CommitDone | None:
-        """Store a part of a commit, as many as one multi holds; None once it is stored. Where it
+        """Store a part of a commit (`parts`); None once it is stored. Where it
         `stores` not, only whether it may be is looked at.
         """
         for _ in range(TRIES_MAX):

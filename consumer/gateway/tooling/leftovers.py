@@ -39,7 +39,7 @@ class Leftovers:
     def look(self) -> int:
         """Forget those whose time is over; how many. What cannot be done now is done later."""
         try:
-            return self._store.using(self._look)
+            return self._store.slowly(self._look)
         except ZkcoordError as error:
             log.info("clients that nobody asks for any more are not looked for now: %s", error)
             return 0

@@ -15,7 +15,6 @@ from kafka.structs import TopicPartition as KafkaPartition
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
 from consumer.gateway.wire.requests import WireCode
-from consumer.member.multis import metadata_ops, offset_op
 from consumer.offsets.committed import stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits, hidden
 from zkcoord.admin.common import Progress
@@ -24,8 +23,8 @@ from zkcoord.admin.offsets.delete import OffsetsDeletion
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Children, GetChildren, Op, SetData
-from zkcoord.zk.sync.client import SyncClient, fitting
+from zkcoord.zk.port import Children, GetChildren
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupListed,
     GroupSnapshot,
@@ -36,8 +35,6 @@ from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
 
 READ_DEADLINE_MS = 5_000
-PARTITIONS_PER_MULTI_MAX = 100
-TOPIC_BYTES_MAX = 256
 PARTITIONS_PER_READ_MAX = 500
 DELETION_S = 5.0
 PROG = "zkcoord gateway"
@@ -47,24 +44,23 @@ T = TypeVar("T")
 Offsets = dict[TopicPartition, tuple[int, str]]
 
 
-class GroupStore:
-    """One session of its own; any thread of the pool."""
+class SharedSession:
+    """A session that is begun when it is needed; any thread."""
 
-    def __init__(self, zk: ZkOptions, layout: Layout) -> None:
+    def __init__(self, zk: ZkOptions) -> None:
         self._zk = zk
-        self._layout = layout
         self._lock = threading.Lock()
         self._client: SyncClient | None = None
 
     def close(self) -> None:
-        """End the session."""
+        """End it."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
                 self._client = None
 
     def using(self, use: Callable[[SyncClient], T]) -> T:
-        """Use the session; one at a time. Raises `UnavailableError`."""
+        """Use it; one at a time. Raises `UnavailableError`."""
         with self._lock:
             if self._client is None:
                 client = SyncClient(self._zk, READ_DEADLINE_MS)
@@ -72,14 +68,31 @@ class GroupStore:
                 self._client = client
             return use(self._client)
 
+
+class GroupStore:
+    """Two sessions: one for offsets, for which members wait, and one for what takes longer, so that
+    who lists, describes and deletes groups holds up nobody else (`slowly`).
+    """
+
+    def __init__(self, zk: ZkOptions, layout: Layout) -> None:
+        self._zk = zk
+        self._layout = layout
+        self._sessions = SharedSession(zk), SharedSession(zk)
+        self.using, self.slowly = (session.using for session in self._sessions)
+
+    def close(self) -> None:
+        """End the sessions."""
+        for session in self._sessions:
+            session.close()
+
     def groups(self) -> list[GroupListed]:
         """All groups. Raises `UnavailableError`."""
-        return self.using(lambda client: list_groups(client, self._layout))
+        return self.slowly(lambda client: list_groups(client, self._layout))
 
     def describe(self, group: str) -> GroupSnapshot | None:
         """One group; None where there is none. Raises `UnavailableError`."""
         try:
-            return self.using(lambda client: describe_group(client, self._layout, group))
+            return self.slowly(lambda client: describe_group(client, self._layout, group))
         except UnknownGroupError:
             return None
 
@@ -143,25 +156,10 @@ class GroupStore:
             {tp: text for tp, (_, text) in offsets.items() if text},
         )
         commits = MemberlessCommits(self._layout, group, self._zk.acl)
-        named = sorted(offsets)
-        while named:
-            first = named[:PARTITIONS_PER_MULTI_MAX]
-            part = named[: fitting([self._written(group, message, tp) for tp in first])]
-            code = self._commit(commits, message, part)
-            codes.update(dict.fromkeys(part, code))
-            named = named[len(part) :]
-            if named:
+        for number, part in enumerate(commits.parts(message)):
+            if number:
                 yield
-
-    def _written(self, group: str, message: msg.Commit, tp: TopicPartition) -> list[Op]:
-        """At most what one partition is in a multi, with what may be said of its topic."""
-        layout, acl, offset = self._layout, self._zk.acl, message.offsets[tp]
-        text = message.metadata.get(tp, "")
-        return [
-            SetData(layout.offset_topic(group, tp.topic), bytes(TOPIC_BYTES_MAX), -1),
-            offset_op(layout, group, acl, tp, offset, None),
-            *metadata_ops(layout, group, acl, tp, offset, text, False),
-        ]
+            codes.update(dict.fromkeys(part, self._commit(commits, message, part)))
 
     def _commit(
         self, commits: MemberlessCommits, message: msg.Commit, part: Sequence[TopicPartition]
@@ -183,7 +181,7 @@ class GroupStore:
         if found.members:
             return WireCode.NON_EMPTY_GROUP
         try:
-            return self.using(lambda client: _deleted(client, self._layout, group))
+            return self.slowly(lambda client: _deleted(client, self._layout, group))
         except UnknownGroupError:
             return WireCode.GROUP_ID_NOT_FOUND
         except ZkcoordError:
@@ -209,7 +207,7 @@ class GroupStore:
         if not chosen:
             return WireCode.NONE, codes
         try:
-            refusal = self.using(
+            refusal = self.slowly(
                 lambda client: OffsetsDeletion(
                     client, self._layout, group, chosen, Progress(PROG)
                 ).execute()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
@@ -165,3 +166,22 @@ def test_the_longest_texts_are_stored_however_many(store: GroupStore) -> None:
     for _ in range(2):
         assert set(committed(store, texts).values()) == {0}
     assert stored(store) == {TopicPartition("t", n): (n, text) for n, text in texts.items()}
+
+
+def test_who_describes_or_lists_holds_up_nobody_who_asks_where_it_stands(store: GroupStore) -> None:
+    go_on, under_way = threading.Event(), threading.Event()
+
+    def long(client: object) -> None:
+        under_way.set()
+        go_on.wait()
+
+    lister = threading.Thread(target=store.slowly, args=(long,))
+    lister.start()
+    under_way.wait()
+    try:
+        assert stores(store, {TP: (7, "")}) == {TP: WireCode.NONE}
+        assert stored(store) == {TP: (7, "")}
+    finally:
+        go_on.set()
+        lister.join()
+    assert [group.name for group in store.groups()] == []
