@@ -74,6 +74,7 @@ PROGRAM_ROOMS = (
     "zkcoord.check",
     "zkcoord.admin",
     "zkcoord.coordinator",
+    "zkcoord.health",
     "zkcoord.replay",
     "zkcoord.cli",
 )

@@ -1,5 +1,6 @@
 """`zkcoord groups`: what ZooKeeper holds of the groups, in the shape of kafka-consumer-groups.sh.
-`list` and `describe` write nothing anywhere; `delete` and `rebalance` are in `groups_change`.
+`list` and `describe` write nothing anywhere; `health` is in `groups_health`, `delete` and
+`rebalance` are in `groups_change`.
 """
 
 from __future__ import annotations
@@ -7,24 +8,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
+from zkcoord.cli import groups_health as health
 from zkcoord.cli import groups_mode as mode
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.brokers import Brokers, brokers
+from zkcoord.cli.drawing import INTERVAL_MS_MAX, INTERVAL_MS_MIN, draw_again
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
-from zkcoord.terminal import err, lines, out
+from zkcoord.terminal import err, out
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
@@ -37,13 +38,12 @@ from zkcoord.znodes.paths import layout_named
 
 INTERVAL_MS = 1_000
 NEVER_LISTED = "a group is Dead when it was deleted, and then it has no nodes and is not listed"
-INTERVAL_MS_MIN = 100
-INTERVAL_MS_MAX = 86_400_000
 
 EPILOG = """\
 examples:
   zkcoord groups list --help
   zkcoord groups describe --help
+  zkcoord groups health --help
   zkcoord groups rebalance --help
   zkcoord groups delete --help
   zkcoord groups mode --help
@@ -75,12 +75,12 @@ def add_parser(subparsers: Any) -> None:
     """Add `groups` with its commands."""
     parser = subparsers.add_parser(
         "groups",
-        help="list, describe, rebalance and delete consumer groups",
-        description="List, describe, rebalance and delete consumer groups.",
+        help="list, describe, judge, rebalance and delete consumer groups",
+        description="List, describe, judge, rebalance and delete consumer groups.",
         epilog=EPILOG,
     )
     commands = parser.add_subparsers(
-        dest="groups_command", metavar="list|describe|rebalance|delete|mode", required=True
+        dest="groups_command", metavar="list|describe|health|rebalance|delete|mode", required=True
     )
     listing = commands.add_parser(
         "list",
@@ -134,12 +134,13 @@ def add_parser(subparsers: Any) -> None:
     for command in (listing, describe):
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
         add_flags(command, Use.GROUPS, ACL_OPTIONS)
+    health.add_parser(commands)
     change.add_parsers(commands)
     mode.add_parser(commands)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; what cannot be done is raised (`ZkcoordError`)."""
+    """0, or of `health` 3; what cannot be done is raised (`ZkcoordError`)."""
     settings = resolve(Use.GROUPS, vars(args), os.environ)
     return COMMANDS[args.groups_command](args, settings)
 
@@ -196,7 +197,7 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
                 return _text(args, judged(reader, describe_group(reader, layout, args.group)), ends)
 
             if args.watch:
-                _watch(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
+                draw_again(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
             else:
                 out(draw())
         if ends.warning and _needs_ends(args):
@@ -252,45 +253,6 @@ def _table(
     )
 
 
-def _watch(draw: Callable[[], str], interval_s: float, times: int, json_lines: bool) -> None:
-    """Draw until Ctrl-C (or `times` times): in place on a terminal, one after the other
-    elsewhere.
-    """
-    show, done = _screen(json_lines)
-    drawn = 0
-    try:
-        while True:
-            show(draw())
-            drawn += 1
-            if drawn == times:
-                return
-            time.sleep(interval_s)
-    except KeyboardInterrupt:
-        return
-    finally:
-        done()
-
-
-def _screen(json_lines: bool) -> tuple[Callable[[str], None], Callable[[], None]]:
-    """How to show a drawing, and what to do in the end. rich is used where it is installed (the
-    extra `cli`).
-    """
-    if json_lines or not sys.stdout.isatty():
-        return _plain, lambda: None
-    try:
-        from rich.live import Live
-        from rich.text import Text
-    except ModuleNotFoundError:
-        return lambda text: _plain(text, clear=True), lambda: None
-    live = Live(auto_refresh=False, vertical_overflow="crop")
-    live.start()
-    return lambda text: live.update(Text(lines(text), overflow="fold"), refresh=True), live.stop
-
-
-def _plain(text: str, clear: bool = False) -> None:
-    out(text, clear=clear)
-
-
 def _print_json(value: Any) -> None:
     out(json.dumps(value, indent=1) + "\n")
 
@@ -298,6 +260,7 @@ def _print_json(value: Any) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {
     "list": _list,
     "describe": _describe,
+    "health": health.run,
     "rebalance": change.rebalance_group,
     "delete": change.delete_groups,
     "mode": mode.run,

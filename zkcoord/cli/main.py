@@ -2,7 +2,7 @@
 
     zkcoord coordinator     serve the groups of an ensemble
     zkcoord coordinator step-down    have another coordinator lead
-    zkcoord groups          list, describe, rebalance and delete groups
+    zkcoord groups          list, describe, judge, rebalance and delete groups
     zkcoord offsets         show, reset, delete and accept the offsets of a group
     zkcoord check           what is wrong on an ensemble with old consumers
     zkcoord acl             who may do what with zkcoord's nodes, and making it so
@@ -19,9 +19,9 @@ A command's module is imported when the command is used, so that `zkcoord --vers
 and a base install, without the extras, does all that it can.
 
 Exit status: 0 done, 1 it cannot be done now (one sentence on standard error), 2 the command line or
-the configuration is wrong (one sentence), 3 `zkcoord check` or `zkcoord acl audit` has found
-something, 130 after Ctrl-C. What was done is done (0) also where it cannot be printed any more:
-standard error says so. No traceback for anything that a user or a server did.
+the configuration is wrong (one sentence), 3 `zkcoord check`, `zkcoord acl audit` or `zkcoord groups
+health` has found something, 130 after Ctrl-C. What was done is done (0) also where it cannot be
+printed any more: standard error says so. No traceback for anything that a user or a server did.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ COMMANDS = {
     ),
     "coordinator step-down": CliCommand("zkcoord.cli.step_down", "have another coordinator lead"),
     "groups": CliCommand(
-        "zkcoord.cli.groups", "list, describe, rebalance and delete consumer groups"
+        "zkcoord.cli.groups", "list, describe, judge, rebalance and delete consumer groups"
     ),
     "offsets": CliCommand(
         "zkcoord.cli.offsets", "show, reset, delete and accept the offsets of a group"

@@ -129,6 +129,11 @@ class KazooPort:
         """ "" or "/a/b": what stands before every path at the server."""
         return self._options.chroot
 
+    @property
+    def takes_many_reads(self) -> bool:
+        """Whether the server takes a multiRead through `ask` (servers before 3.6 do not)."""
+        return isinstance(self._way, ModernServer)
+
     def start(self, client: EdgeClient) -> None:
         """Begin to connect; called once, by `KazooEnsemble.open`."""
         self._client = client

@@ -1,0 +1,121 @@
+"""What was seen of many groups, look after look, and what follows from it. Memory is bounded: a
+window per partition of a group, a table per partition; those that the last look did not find are
+dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from zkcoord.core.model import TopicPartition
+from zkcoord.health.log_ends import LogEnd
+from zkcoord.health.rules import (
+    GroupHealth,
+    HealthLimits,
+    HealthVerdict,
+    PartitionHealth,
+    judge,
+    of_group,
+)
+from zkcoord.health.sampler import GroupLook, HealthLook
+from zkcoord.health.seconds import LogTable
+from zkcoord.health.window import CommitWindow, begun
+
+NEVER_ASKED = "no broker was asked"
+
+
+class HealthMonitor:
+    """For one thread."""
+
+    def __init__(self, limits: HealthLimits) -> None:
+        self._limits = limits
+        self._windows: dict[str, dict[TopicPartition, CommitWindow]] = {}
+        self._tables: dict[TopicPartition, LogTable] = {}
+        self._last = HealthLook({}, {}, {})
+
+    def take(self, look: HealthLook) -> None:
+        """Add a look."""
+        self._last = look
+        anew = self._take_ends(look.ends)
+        self._windows = {
+            group: self._taken(group, found, look.ends, anew)
+            for group, found in look.groups.items()
+        }
+        wanted = {tp for windows in self._windows.values() for tp in windows}
+        self._tables = {tp: table for tp, table in self._tables.items() if tp in wanted}
+
+    def _take_ends(self, ends: Mapping[TopicPartition, LogEnd]) -> set[TopicPartition]:
+        """Add to the tables; the partitions whose log is another one."""
+        anew = set()
+        for tp, (end, at_ms) in ends.items():
+            table = self._tables.get(tp, LogTable())
+            if table.goes_back(end):
+                anew.add(tp)
+            self._tables[tp] = table.seen(at_ms, end)
+        return anew
+
+    def _taken(
+        self,
+        group: str,
+        found: GroupLook,
+        ends: Mapping[TopicPartition, LogEnd],
+        anew: set[TopicPartition],
+    ) -> dict[TopicPartition, CommitWindow]:
+        before = self._windows.get(group, {})
+        if found.problems and not found.offsets:
+            return before  # it was not seen, and has not gone
+        windows = {}
+        for tp, seen in found.offsets.items():
+            known = ends.get(tp)
+            end = known.end if known is not None else None
+            window = None if tp in anew else before.get(tp)
+            windows[tp] = (
+                begun(seen, end)
+                if window is None
+                else window.looked(seen, end, self._limits.commits_max)
+            )
+        return windows
+
+    def groups(self) -> list[GroupHealth]:
+        """The verdicts, by the last look."""
+        return [self._group(group, found) for group, found in self._last.groups.items()]
+
+    def _group(self, group: str, found: GroupLook) -> GroupHealth:
+        if not found.exists:
+            return GroupHealth(
+                group, HealthVerdict.NOTFOUND, "neither ZooKeeper nor Kafka knows this group"
+            )
+        partitions = sorted(self._partitions(group, found), key=lambda p: p.tp)
+        return of_group(group, found.state, found.storage, partitions, found.problems)
+
+    def _partitions(self, group: str, found: GroupLook) -> Iterator[PartitionHealth]:
+        for tp, window in self._windows.get(group, {}).items():
+            if tp not in found.offsets:
+                continue
+            known, table = self._last.ends.get(tp), self._tables.get(tp)
+            yield judge(
+                tp,
+                window,
+                known.end if known is not None else None,
+                table.lag(window.offset, window.seen_ms) if table is not None else None,
+                self._limits,
+                self._last.no_ends.get(tp, NEVER_ASKED),
+            )
+        for tp, why in found.unreadable.items():
+            yield PartitionHealth(
+                tp, HealthVerdict.ERROR, f"what is stored is no offset ({why}): nobody consumes it"
+            )
+        for tp, why in found.hidden.items():
+            yield PartitionHealth(tp, HealthVerdict.UNKNOWN, why)
+
+    def settled(self) -> bool:
+        """Whether more looks would not say more: each partition has no lag, a full window, or what
+        no look will change.
+        """
+        return all(
+            (known := self._last.ends.get(tp)) is None
+            or (known.end <= window.offset and window.beyond != 1)
+            or len(window.commits) >= self._limits.commits_max
+            for windows in self._windows.values()
+            for tp, window in windows.items()
+        )
