@@ -255,7 +255,7 @@ def _stopped(window: CommitWindow, lag: int) -> str:
     else:
         since = f"none was seen in {_s(window.watched_ms)}"
     other = (
-        "" if window.mark else " (or the same offset again and again, which Kafka does not tell)"
+        "" if window.mark else " (or only the same offset again, which Kafka does not tell)"
     )
     return f"no commit for {silent}{other}, {since}; lag {lag}"
 

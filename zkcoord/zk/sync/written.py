@@ -30,6 +30,7 @@ from zkcoord.zk.port import (
     Missing,
     Node,
     Read,
+    ReadAnswer,
     ReadDone,
     ReadResult,
     Unanswered,
@@ -115,14 +116,13 @@ def _send(
 def _without_times(result: ReadResult) -> WrittenResult:
     if not isinstance(result, ReadDone):
         return Unanswered()
-    return tuple(
-        WrittenNode(answer.data, answer.stat.mzxid, None)
-        if isinstance(answer, Node)
-        else answer
-        if isinstance(answer, Denied)
-        else Missing()
-        for answer in result.answers
-    )
+    return tuple(map(_without_time, result.answers))
+
+
+def _without_time(answer: ReadAnswer) -> WrittenAnswer:
+    if isinstance(answer, Node):
+        return WrittenNode(answer.data, answer.stat.mzxid, None)
+    return answer if isinstance(answer, Denied) else Missing()
 
 
 def _decode(count: int, err: int, body: bytes, offset: int) -> WrittenResult:

@@ -1,0 +1,155 @@
+"""Lag in seconds, by what was seen of a log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkcoord.health.seconds import NO_LAG, POINTS_MAX, LagSeconds, LogPoint, LogTable
+
+NOW = 1_000_000
+
+
+def table(*points: tuple[int, int], points_max: int = POINTS_MAX) -> LogTable:
+    """Of (second, end)."""
+    found = LogTable()
+    for second, end in points:
+        found = found.seen(second * 1_000, end, points_max)
+    return found
+
+
+LINE = table((0, 100), (10, 200), (20, 200), (30, 300))
+
+
+@pytest.mark.parametrize(
+    ("offset", "second", "expected"),
+    [
+        (300, 30, NO_LAG),
+        (301, 99, NO_LAG),  # beyond the end
+        (250, 30, LagSeconds(5.0)),  # on the line from 20 to 30
+        (250, 40, LagSeconds(15.0)),
+        (200, 30, LagSeconds(10.0)),  # the end stood at 200 until 20
+        (199, 30, LagSeconds(20.1)),
+        (100, 30, LagSeconds(30.0)),  # exact, though the oldest
+        (99, 30, LagSeconds(30.0, at_least=True)),
+        (0, 30, LagSeconds(30.0, at_least=True)),
+        (250, 0, LagSeconds(0.0)),  # read before the end was seen
+    ],
+)
+def test_the_time_at_which_the_log_ended_there(
+    offset: int, second: int, expected: LagSeconds
+) -> None:
+    found = LINE.lag(offset, second * 1_000)
+    assert found is not None and found.at_least is expected.at_least
+    assert found.value == pytest.approx(expected.value)
+
+
+def test_nothing_seen_is_nothing_known() -> None:
+    assert LogTable().lag(5, NOW) is None and LogTable().end is None
+    assert not LogTable().goes_back(0)
+
+
+def test_one_sight_of_a_log_knows_no_lag_or_at_least_none() -> None:
+    assert table((0, 5)).lag(5, 0) == NO_LAG
+    assert table((0, 5)).lag(4, 3_000) == LagSeconds(3.0, at_least=True)
+
+
+def test_an_end_that_stands_still_takes_two_points() -> None:
+    assert table(*((n, 7) for n in range(50))).points == (LogPoint(0, 7), LogPoint(49_000, 7))
+
+
+def test_a_log_whose_end_goes_back_is_another_log() -> None:
+    assert LINE.goes_back(299) and not LINE.goes_back(300)
+    again = LINE.seen(40_000, 3)
+    assert again.points == (LogPoint(40_000, 3),)
+    assert again.lag(250, 41_000) == NO_LAG and again.lag(2, 41_000) == LagSeconds(1.0, True)
+
+
+def test_a_second_sight_of_one_moment_replaces_the_first() -> None:
+    assert LINE.seen(30_000, 310).points[-1] == LogPoint(30_000, 310)
+    assert LINE.seen(29_000, 310).points[-1] == LogPoint(30_000, 310), "a clock that goes back"
+
+
+@pytest.mark.parametrize(
+    ("lag", "text"),
+    [
+        (NO_LAG, "0"),
+        (LagSeconds(0.04), "0.0"),
+        (LagSeconds(9.94), "9.9"),
+        (LagSeconds(58.2, True), ">58"),
+        (LagSeconds(0.0, True), ">0.0"),
+        (LagSeconds(7_260.4), "7260"),
+    ],
+)
+def test_as_people_see_it(lag: LagSeconds, text: str) -> None:
+    assert str(lag) == text
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[LogTable, list[tuple[int, int]]]:
+    steps = draw(
+        st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**12)), min_size=1, max_size=59)
+    )
+    at = end = 0
+    found, points = LogTable(), []
+    for ms, records in steps:
+        at, end = at + ms, end + records
+        found = found.seen(at, end)
+        points.append((at, end))
+    return found, points
+
+
+@given(tables(), st.integers(0, 10**7), st.lists(st.integers(0, 2**63), min_size=2))
+def test_it_is_never_negative_and_never_grows_with_the_offset(
+    made: tuple[LogTable, list[tuple[int, int]]], later: int, offsets: list[int]
+) -> None:
+    found, points = made
+    now = points[-1][0] + later
+    inside = [offset % (points[-1][1] + 2) for offset in offsets]
+    lags = [found.lag(offset, now) for offset in sorted(inside + offsets)]
+    values = [lag.value for lag in lags if lag is not None]
+    assert len(values) == len(lags) and min(values) >= 0
+    assert all(a >= b - 1e-6 for a, b in zip(values, values[1:]))
+
+
+@given(tables(), st.integers(0, 10**7))
+def test_it_is_exact_where_a_sight_is(
+    made: tuple[LogTable, list[tuple[int, int]]], later: int
+) -> None:
+    found, points = made
+    now = points[-1][0] + later
+    last = {end: at for at, end in points}
+    for end, at in last.items():
+        lag = found.lag(end, now)
+        assert lag is not None and not lag.at_least
+        assert lag.value == pytest.approx(0.0 if end == points[-1][1] else (now - at) / 1000)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 50)), max_size=300))
+def test_a_table_stays_small_and_in_order(steps: list[tuple[int, int]]) -> None:
+    found, at, end = LogTable(), 0, 0
+    for ms, records in steps:
+        at, end = at + ms, end + records
+        found = found.seen(at, end, 12)
+        times = [p.at_ms for p in found.points]
+        ends = [p.end for p in found.points]
+        assert len(times) <= 12 and times == sorted(set(times)) and ends == sorted(ends)
+        assert found.end == end
+
+
+def test_what_is_left_out_costs_less_than_a_tenth() -> None:
+    """A log whose rate changes all the time, looked at every two seconds for three hours."""
+    found, ends = LogTable(), []
+    end = 0
+    for n in range(5_400):
+        end += (n * 7919) % 1_000
+        ends.append(end)
+        found = found.seen(n * 2_000, end)
+    assert len(found.points) <= POINTS_MAX
+    now = 5_399 * 2_000
+    for n in range(1, 5_400, 7):
+        lag = found.lag(ends[n], now)
+        assert lag is not None
+        truth = (now - n * 2_000) / 1000
+        assert abs(lag.value - truth) <= max(2.0, truth / 10), (n, lag.value, truth)
