@@ -18,9 +18,7 @@ def test_looks_at_one_offset_are_one_commit_whose_time_stays() -> None:
     assert [commit.lag for commit in found.commits] == [4, 7]
 
 
-def test_an_end_that_was_not_known_is_filled_in_by_the_next_look_alone() -> (
-    None
-):
+def test_an_end_that_was_not_known_is_filled_in_by_the_next_look_alone() -> None:
     assert window([(0, 5, None), (2, 5, 11), (4, 5, 14)]).commits == (SeenCommit(5, 0, 11),)
     assert window([(0, 5, None), (2, 6, None)]).commits[-1].lag is None
 

@@ -254,9 +254,7 @@ def _stopped(window: CommitWindow, lag: int) -> str:
         since = f"the last {count} commits were made within {_s(window.width_ms)}"
     else:
         since = f"none was seen in {_s(window.watched_ms)}"
-    other = (
-        "" if window.mark else " (or only the same offset again, which Kafka does not tell)"
-    )
+    other = "" if window.mark else " (or only the same offset again, which Kafka does not tell)"
     return f"no commit for {silent}{other}, {since}; lag {lag}"
 
 
