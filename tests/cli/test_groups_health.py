@@ -85,7 +85,9 @@ def test_all_groups_the_worst_first(here: World, run: Run, topic: str) -> None:
     status, out, err = run(*QUICK)
     assert status == 3 and [row[0] for row in rows(out)[1:]] == ["audit", "billing"]
     assert rows(out)[1][:6] == ["audit", "Empty", "UNKNOWN", "10", rows(out)[1][4], f"{topic}-0"]
-    assert rows(out)[1][4].startswith(">0.") and "too little to judge" in out and err == ""
+    # how old the records are
+    assert 0 < float(rows(out)[1][4]) < PATIENCE_S
+    assert "too little to judge" in out and err == ""
 
 
 @kafka
@@ -107,7 +109,7 @@ def test_json_has_the_numbers_behind_it(here: World, run: Run, topic: str) -> No
     assert (billing["verdict"], billing["lag"], billing["lag_seconds"]) == ("OK", 0, 0.0)
     assert billing["partitions"] == [], "only with --partitions"
     (partition,) = audit["partitions"]
-    assert partition["lag_seconds_at_least"] and 0 <= partition["lag_seconds"] < PATIENCE_S
+    assert not partition["lag_seconds_at_least"] and 0 < partition["lag_seconds"] < PATIENCE_S
     assert (partition["current_offset"], partition["log_end_offset"], partition["lag"]) == (
         10,
         20,

@@ -9,12 +9,14 @@ import pytest
 
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
+from zkcoord.health.history import OFFSETS_PER_LOOK, STEPS_MAX, LogHistory
 from zkcoord.health.log_ends import PARTITIONS_PER_REQUEST, LogEnd, LogEnds
 from zkcoord.health.monitor import HealthMonitor
 from zkcoord.health.rules import HealthLimits, HealthVerdict
-from zkcoord.health.sampler import GROUPS_PER_REQUEST, Sampler, Storage
+from zkcoord.health.sampler import GROUPS_PER_REQUEST, HealthLook, Sampler, Storage
 from zkcoord.health.stored_offsets import GroupStored
 from zkcoord.health.window import StoredSeen
+from zkcoord.zk.clock import boot_ms, wall_ms
 
 ROUND_S_MAX = 20.0
 """Some ten times as long as it takes, for machines that are busy."""
@@ -275,3 +277,56 @@ def test_ten_thousand_groups_of_ten_partitions_are_a_round_of_seconds() -> None:
     assert len(judged) == 10_000 and sum(len(g.partitions) for g in judged) == 100_000
     assert max(usual.asked) <= PARTITIONS_PER_REQUEST and max(took) < ROUND_S_MAX, took
     print(f"rounds took {[round(one, 2) for one in took]} s")
+
+
+# what was before the first look
+
+
+class Times:
+    """Logs that grow by a record a second; `away` is not answered, `silent` has no new records."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def at_times(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.asked.append(len(times))
+        now = wall_ms()
+        return {
+            tp: -1 if tp.topic == "silent" else max(0, 10_000 - (now - at_ms) // 1_000)
+            for tp, at_ms in times.items()
+            if tp.topic != "away"
+        }
+
+
+def behind(topics: Sequence[str], offset: int) -> HealthMonitor:
+    stored, ends = Stored(g={at(topic): offset for topic in topics}), Ends(10_000)
+    stored.now = boot_ms()
+    monitor = HealthMonitor(HealthLimits())
+    look = Sampler(stored, Kafka(), ends).look(["g"])
+    ends_now = {tp: LogEnd(end.end, stored.now) for tp, end in look.ends.items()}
+    monitor.take(HealthLook(look.groups, ends_now, {}))
+    return monitor
+
+
+def test_the_records_times_tell_how_long_it_is_behind_from_the_first_look_on() -> None:
+    monitor, times = behind(["t", "away", "silent"], 4_000), Times()
+    before = {p.tp.topic: p.seconds for p in monitor.groups()[0].partitions}
+    assert all(seconds is not None and seconds.at_least for seconds in before.values())
+    LogHistory(times).complete(monitor)
+    found = {p.tp.topic: p.seconds for p in monitor.groups()[0].partitions}
+    assert found["t"] is not None and not found["t"].at_least
+    assert found["t"].value == pytest.approx(6_000, rel=0.1)
+    assert found["away"] == before["away"], "and it is not asked again"
+    assert found["silent"] is not None and found["silent"].value > 86_400
+    assert times.asked[:2] == [3, 2] and len(times.asked) <= STEPS_MAX
+    count = len(times.asked)
+    LogHistory(times).complete(monitor)
+    assert len(times.asked) == count
+
+
+def test_of_very_many_so_many_are_asked_for_in_a_look() -> None:
+    monitor, times = behind([f"t{n}" for n in range(2 * OFFSETS_PER_LOOK)], 9_000), Times()
+    LogHistory(times).complete(monitor)
+    assert max(times.asked) == OFFSETS_PER_LOOK
+    exact = [p for p in monitor.groups()[0].partitions if p.seconds and not p.seconds.at_least]
+    assert len(exact) == OFFSETS_PER_LOOK

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,3 +155,77 @@ def test_what_is_left_out_costs_less_than_a_tenth() -> None:
         assert lag is not None
         truth = (now - n * 2_000) / 1000
         assert abs(lag.value - truth) <= max(2.0, truth / 10), (n, lag.value, truth)
+
+
+# what brokers are asked about times before the first look
+
+
+def found_out(
+    table: LogTable, offset: int, now_ms: int, ends: Callable[[int], int | None]
+) -> tuple[LogTable, int]:
+    """The table when nothing is asked any more, and how often it was."""
+    for count in range(100):
+        at_ms = table.asks(offset, now_ms)
+        if at_ms is None:
+            return table, count
+        table = table.told(at_ms, ends(at_ms))
+    raise AssertionError(table)
+
+
+def test_nothing_is_asked_of_what_is_known() -> None:
+    assert LogTable().asks(5, 0) is None
+    for offset in (100, 150, 300, 400):
+        assert LINE.asks(offset, 40_000) is None
+    assert LINE.asks(99, 40_000) == 40_000 - 80_000
+    assert table((0, 100)).asks(99, 1_000) == 1_000 - 60_000, "a minute at least"
+
+
+@given(st.integers(1_001, 29 * 86_400_000), st.integers(1, 1_000), st.booleans())
+def test_it_is_found_out_within_a_tenth_or_a_second(
+    age_ms: int, per_s: int, in_bursts: bool
+) -> None:
+    """A log that has grown for ever, or in two bursts with a long silence between them."""
+    now = 10**12
+    total = (now // 1000) * per_s
+
+    def end_at(at_ms: int) -> int:
+        if in_bursts and now - 2 * age_ms < at_ms < now - age_ms:
+            at_ms = now - 2 * age_ms  # it ended there until the next record came
+        return max(0, at_ms * per_s) // 1000
+
+    offset = end_at(now - age_ms)
+    when = next(at for at in (now - age_ms, now - age_ms + 1) if end_at(at) >= offset)
+    first = LogTable().seen(now, total)
+    found, count = found_out(first, offset, now, end_at)
+    lag = found.lag(offset, now)
+    assert lag is not None and not lag.at_least and count < 30
+    truth = (now - when) / 1000
+    bound = max(2.0, truth / 10) + 1 / per_s
+    assert abs(lag.value - truth) <= bound
+
+
+def test_a_log_that_has_not_got_it_any_more_is_older_than_a_month() -> None:
+    found, count = found_out(table((0, 1_000)), 10, 0, lambda at: 500)
+    lag = found.lag(10, 0)
+    assert lag is not None and lag.at_least and lag.value > 10 * 86_400 and count < 20
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "end"),
+    [(-60_000, None), (-60_000, 101), (-60_000, 10**9), (31_000, 300), (0, 50), (5_000, 99)],
+)
+def test_what_contradicts_a_look_is_not_believed_and_nothing_more_is_asked(
+    at_ms: int, end: int | None
+) -> None:
+    found = LINE.told(at_ms, end)
+    assert found.points == LINE.points and found.silent
+    assert found.asks(99, 40_000) is None and found.lag(99, 40_000) == LINE.lag(99, 40_000)
+    assert not found.seen(50_000, 3).silent, "another log"
+
+
+def test_what_is_told_is_between_what_was_seen() -> None:
+    found = LINE.told(-60_000, 20).told(-30_000, 20).told(-10_000, 80)
+    assert [p.end for p in found.points[:4]] == [20, 20, 80, 100]
+    lag = found.lag(90, 30_000)
+    assert lag is not None and lag.value == pytest.approx(35.0)
+    assert LINE.end_after(-60_000) == 100 and LINE.end_after(30_000) is None

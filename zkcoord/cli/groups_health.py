@@ -24,6 +24,7 @@ from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.health.history import LogHistory
 from zkcoord.health.log_ends import LogEnds
 from zkcoord.health.monitor import HealthMonitor
 from zkcoord.health.rules import WATCHED_MS, GroupHealth, HealthLimits, HealthVerdict
@@ -65,7 +66,8 @@ ERROR    a partition has STOP (no commits), STALL (always the same commit), REWI
 UNKNOWN  it could not be seen, or not for long enough
 NOTFOUND there is no such group
 
-LAG-SECONDS is how long ago the log ended where the group is now; >58: longer than it was watched.
+LAG-SECONDS is how long ago the log ended where the group is now: as it was seen, and before that by
+the times of the records; >58: that is not known, but longer than it was watched.
 """
 
 
@@ -135,7 +137,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             sampler = Sampler(
                 StoredOffsets(reader, layout), kafka, LogEnds(usual, doubtful), storage
             )
-            looking = _Looking(args, sampler, names, usual)
+            looking = _Looking(args, sampler, names, usual, LogHistory(usual))
             return looking.again_and_again() if args.watch else looking.until_judged()
 
 
@@ -171,12 +173,18 @@ class _Looking:
     """The looks of one run of the command."""
 
     def __init__(
-        self, args: argparse.Namespace, sampler: Sampler, names: Sequence[str], ends: LogOffsets
+        self,
+        args: argparse.Namespace,
+        sampler: Sampler,
+        names: Sequence[str],
+        ends: LogOffsets,
+        history: LogHistory,
     ) -> None:
         self._args = args
         self._sampler = sampler
         self._names = names
         self._ends = ends
+        self._history = history
         self._progress = Progress("zkcoord groups health")
         samples = args.samples or SAMPLES
         self._schedule = _Schedule(samples, args.samples is not None, args.interval_ms / 1000)
@@ -184,7 +192,6 @@ class _Looking:
         limit = WATCHED_MS if args.watch else watched_ms(samples, args.interval_ms)
         self._monitor = HealthMonitor(HealthLimits(watched_ms=limit))
         self._looks = 0
-        self._said: set[str] = set()
 
     def until_judged(self) -> int:
         """Look as often as it takes, then print."""
@@ -243,6 +250,7 @@ class _Looking:
             raise UnavailableError(f"{what}: without the ends of the logs there is no verdict")
         self._monitor.take(look)
         self._looks += 1
+        self._history.complete(self._monitor)
 
     def _standing(self) -> str:
         """How far it is, for a line of progress."""

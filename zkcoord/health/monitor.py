@@ -5,7 +5,8 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from zkcoord.core.model import TopicPartition
 from zkcoord.health.log_ends import LogEnd
@@ -21,7 +22,17 @@ from zkcoord.health.sampler import GroupLook, HealthLook
 from zkcoord.health.seconds import LogTable
 from zkcoord.health.window import CommitWindow, begun
 
+NO_RECORD = -1
 NEVER_ASKED = "no broker was asked"
+Ends = Mapping[TopicPartition, int]
+
+
+class OffsetBehind(NamedTuple):
+    """What is committed of a partition, and when that was seen."""
+
+    tp: TopicPartition
+    offset: int
+    seen_ms: int
 
 
 class HealthMonitor:
@@ -75,6 +86,45 @@ class HealthMonitor:
                 else window.looked(seen, end, self._limits.commits_max)
             )
         return windows
+
+    def behind(self) -> list[OffsetBehind]:
+        """Offsets of which it is not known well enough when the log ended there, and brokers may
+        know.
+        """
+        return [
+            one
+            for windows in self._windows.values()
+            for tp, window in windows.items()
+            if tp in self._last.ends
+            and self._question(one := OffsetBehind(tp, window.offset, window.seen_ms)) is not None
+        ]
+
+    def questions(self, behind: Iterable[OffsetBehind]) -> dict[TopicPartition, int]:
+        """Times, on the clock of the looks, at which it should be known where the log ended: one
+        for each partition where that is open still.
+        """
+        found: dict[TopicPartition, int] = {}
+        for one in behind:
+            at_ms = self._question(one) if one.tp not in found else None
+            if at_ms is not None:
+                found[one.tp] = at_ms
+        return found
+
+    def _question(self, one: OffsetBehind) -> int | None:
+        table = self._tables.get(one.tp)
+        return table.asks(one.offset, one.seen_ms) if table is not None else None
+
+    def answered(self, times: Mapping[TopicPartition, int], ends: Ends) -> None:
+        """What brokers say to some of these questions: the first record that is not older, or
+        `NO_RECORD`; nothing where they do not know.
+        """
+        for tp, at_ms in times.items():
+            table = self._tables.get(tp)
+            if table is not None:
+                # without a record since then the log ended there as it did when it was seen next
+                end = ends.get(tp)
+                known = table.end_after(at_ms) if end == NO_RECORD else end
+                self._tables[tp] = table.told(at_ms, known)
 
     def groups(self) -> list[GroupHealth]:
         """The verdicts, by the last look."""

@@ -120,12 +120,17 @@ class LogOffsets:
         """The first offset whose record is not older than this (ms since 1970), `NO_RECORD` where
         there is none, as far as brokers say.
         """
+        return self.at_times(dict.fromkeys(partitions, time_ms))
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The same of partitions each with a time of its own."""
         return self._found(
-            partitions,
+            times,
             lambda consumer, tps, ms: {
                 tp: NO_RECORD if at is None else at.offset
                 for tp, at in consumer.offsets_for_times(
-                    dict.fromkeys(tps, time_ms), timeout_ms=ms
+                    {tp: times[TopicPartition(tp.topic, tp.partition)] for tp in tps},
+                    timeout_ms=ms,
                 ).items()
             },
         )
