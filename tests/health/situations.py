@@ -5,7 +5,7 @@ flow, and offsets that a thread stores as a group in that trouble would.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -27,18 +27,27 @@ Next = Callable[[int, int, int], int | None]
 """(tick, end, what is stored) -> what to store, None for no commit."""
 
 
+@dataclass(frozen=True)
+class Situation:
+    """What a group stores in each tick, where it begins, and how many records come."""
+
+    following: Next
+    begins: int = BEFORE // 2
+    per_tick: int = RECORDS_PER_TICK
+
+
 def slow_by(seconds: float) -> Next:
     """Always so far behind."""
     behind = int(seconds / TICK_S) * RECORDS_PER_TICK
     return lambda tick, end, stored: max(stored, end - behind)
 
 
-def back_at(tick_back: int) -> Next:
-    """Up to date until then, back at the beginning, and from there on slowly."""
+def back_at(tick_back: int, before: Next) -> Next:
+    """As `before` until then, back at the beginning, and from there on slowly."""
 
     def following(tick: int, end: int, stored: int) -> int | None:
         if tick < tick_back:
-            return end
+            return before(tick, end, stored)
         if tick == tick_back:
             return 0
         return stored + RECORDS_PER_TICK // 2 if tick % 8 == 0 else None
@@ -46,13 +55,29 @@ def back_at(tick_back: int) -> Next:
     return following
 
 
-SITUATIONS: dict[str, Next] = {
-    "healthy": lambda tick, end, stored: end,
-    "delayed": slow_by(4.0),
-    "stopped": lambda tick, end, stored: None,
-    "stalled": lambda tick, end, stored: stored,
-    "rewound": back_at(20),
-    "behind": lambda tick, end, stored: stored + 1,
+def back_and_again(tick_back: int, before: Next) -> Next:
+    """As `before`, but for four ticks, in which it is where it was a while ago."""
+
+    def following(tick: int, end: int, stored: int) -> int | None:
+        if tick_back <= tick < tick_back + 4:
+            return max(0, stored - 1) if tick > tick_back else max(0, stored - 200)
+        return before(tick, end, stored)
+
+    return following
+
+
+def up_to_date(tick: int, end: int, stored: int) -> int:
+    """Always at the end."""
+    return end
+
+
+SITUATIONS = {
+    "healthy": Situation(up_to_date),
+    "delayed": Situation(slow_by(4.0)),
+    "stopped": Situation(lambda tick, end, stored: None),
+    "stalled": Situation(lambda tick, end, stored: stored),
+    "rewound": Situation(back_at(20, up_to_date)),
+    "behind": Situation(lambda tick, end, stored: stored + 1),
 }
 
 
@@ -62,9 +87,9 @@ class Made:
 
     group: str
     tp: TopicPartition
-    following: Next
+    situation: Situation
+    stored: int
     end: int = 0
-    stored: int = BEFORE // 2
     store: Callable[[int], None] = field(default=lambda offset: None)
 
 
@@ -77,7 +102,7 @@ class Situations:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._producer = KafkaProducer(bootstrap_servers=broker.address, acks="all", linger_ms=0)
-        self._add(BEFORE)
+        self._add(lambda situation: BEFORE)
         for one in made.values():
             one.store(one.stored)
 
@@ -90,25 +115,25 @@ class Situations:
         self._thread.join(30)
         self._producer.close()
 
-    def _add(self, count: int) -> None:
+    def _add(self, count: Callable[[Situation], int]) -> None:
         sent = [
             self._producer.send(one.tp.topic, b"x", partition=one.tp.partition)
             for one in self.made.values()
-            for _ in range(count)
+            for _ in range(count(one.situation))
         ]
         self._producer.flush(30)
         for future in sent:
             future.get(30)
         for one in self.made.values():
-            one.end += count
+            one.end += count(one.situation)
 
     def _run(self) -> None:
         tick = 0
         while not self._over.wait(TICK_S):
             tick += 1
-            self._add(RECORDS_PER_TICK)
+            self._add(lambda situation: situation.per_tick)
             for one in self.made.values():
-                offset = one.following(tick, one.end, one.stored)
+                offset = one.situation.following(tick, one.end, one.stored)
                 if offset is not None:
                     one.stored = offset
                     one.store(offset)
@@ -143,15 +168,16 @@ def _in_kafka(groups: KafkaGroups, one: Made) -> Callable[[int], None]:
 
 @contextmanager
 def situations(
-    broker: KafkaBroker, hosts: str, names: tuple[str, ...], in_kafka: bool = False
+    broker: KafkaBroker, hosts: str, wanted: Mapping[str, Situation], in_kafka: bool = False
 ) -> Iterator[Situations]:
-    """These situations, by name, while the block runs."""
+    """Groups in these situations, while the block runs."""
     made = {}
     with world(hosts) as here, KafkaGroups((broker.address,)) as groups:
         here.client.ensure_path(here.layout.groups_root)
-        for name in names:
+        for name, situation in wanted.items():
             topic = create_topic(broker.address, unique(name), 1)
-            one = Made(unique(name), TopicPartition(topic, 0), SITUATIONS[name])
+            tp = TopicPartition(topic, 0)
+            one = Made(unique(name), tp, situation, situation.begins)
             one.store = _in_kafka(groups, one) if in_kafka else _in_zookeeper(here, one)
             made[name] = one
         with Situations(broker, made) as running:

@@ -61,7 +61,7 @@ def test_each_is_judged_right(
     storage: str,
 ) -> None:
     in_kafka = storage == "kafka"
-    with situations(kafka_broker, kafka_zk_hosts, tuple(SITUATIONS), in_kafka) as running:
+    with situations(kafka_broker, kafka_zk_hosts, SITUATIONS, in_kafka) as running:
         status, found, now = judged(running, kafka_zk_hosts, capsys)
         assert status == 3
         for name, (verdict, of_partition) in VERDICTS.items():

@@ -18,10 +18,11 @@ WARN; NOTFOUND where there is none of its name.
 
 Where it differs from Burrow, on purpose:
 
-* The time of a commit in ZooKeeper is its node's mtime; of one in Kafka, of the look that saw it
-  first. STALL needs to see the same offset committed again, so it is told of ZooKeeper's offsets
-  only: in Kafka such a partition is a STOP, and the sentence says what it may be. (What a new owner
-  writes when it begins is a commit in that sense.)
+* The time of a commit in ZooKeeper is its node's mtime, as there; of one in Kafka, that of the look
+  that saw it first, where Burrow reads commits as they come. STALL needs to see the same offset
+  committed again, so it is told of ZooKeeper's offsets only: in Kafka such a partition is a STOP,
+  and the sentence says what it may be. (What a new owner writes when it begins is a commit in that
+  sense.)
 * A window that is not full is judged once the partition was watched for `watched_ms`; Burrow has OK
   for it, or judges any. Until then a partition with lag is UNKNOWN, which is no verdict. "Lately"
   in STOP is the same time.
