@@ -204,7 +204,7 @@ def test_ctrl_c_prints_what_is_known_and_progress_goes_to_standard_error(
     try:
         assert process.stderr is not None
         line = process.stderr.readline()
-        assert "look " in line and "of 1000, 2 groups, 1 not judged yet" in line
+        assert "look " in line and "of 1000, groups: 2, partitions to be judged still: 1" in line
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     finally:

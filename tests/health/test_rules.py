@@ -154,7 +154,7 @@ CASES = {
         STOP,
         "no commit for 59 s",
     ),
-    "never a commit": ([(0, 4, 9), (40, 4, 12)], 12, LONG_AGO, STOP, "none was seen in 40 s"),
+    "never a commit": ([(0, 4, 9), (40, 4, 12)], 12, LONG_AGO, STOP, "no commit for 40 s"),
     "not watched for long enough": ([(0, 4, 9), (39, 4, 12)], 12, LONG_AGO, UNKNOWN, "1 of 5"),
     "silent in Kafka may be a stall": (
         [(0, 4, 9), (40, 4, 12)],

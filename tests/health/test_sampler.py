@@ -232,13 +232,22 @@ def test_a_reset_backwards_is() -> None:
     )
 
 
-def test_when_more_looks_would_not_say_more() -> None:
-    t, u = at("t"), at("u")
-    assert watched(({t: 9}, 9))[0].settled() and watched(({}, 9))[0].settled()
-    assert not watched(({t: 9, u: 8}, 9))[0].settled()
-    assert not watched(({t: 10}, 9))[0].settled(), "beyond the log is seen twice"
-    assert watched(({t: 10}, 9), ({t: 10}, 9))[0].settled()
-    assert watched(({t: 1}, 9), ({t: 2}, 9), ({t: 3}, 9))[0].settled()
+@pytest.mark.parametrize(
+    ("looks", "unsettled"),
+    [
+        ([({"t": 9}, 9)], 0),
+        ([({}, 9)], 0),
+        ([({"t": 9, "u": 8}, 9)], 1),
+        ([({"t": 10}, 9)], 1),  # beyond the log is seen twice
+        ([({"t": 10}, 9), ({"t": 10}, 9)], 0),
+        ([({"t": 1}, 9), ({"t": 2}, 9), ({"t": 3}, 9)], 0),
+    ],
+)
+def test_when_more_looks_would_not_say_more(
+    looks: list[tuple[dict[str, int], int]], unsettled: int
+) -> None:
+    made = [({at(topic): n for topic, n in stored.items()}, end) for stored, end in looks]
+    assert watched(*made)[0].unsettled() == unsettled
 
 
 def test_a_group_that_could_not_be_seen_keeps_its_window() -> None:

@@ -27,6 +27,7 @@ from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.health.history import LogHistory
 from zkcoord.health.log_ends import LogEnds
 from zkcoord.health.monitor import HealthMonitor
+from zkcoord.health.owners import with_owners
 from zkcoord.health.rules import WATCHED_MS, GroupHealth, HealthLimits, HealthVerdict
 from zkcoord.health.sampler import Sampler, Storage
 from zkcoord.health.stored_offsets import StoredOffsets
@@ -35,7 +36,7 @@ from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import list_groups
 from zkcoord.znodes.names import validate_group
-from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.paths import Layout, layout_named
 
 FOUND, INTERRUPTED = 3, 130
 SAMPLES = 30
@@ -137,7 +138,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             sampler = Sampler(
                 StoredOffsets(reader, layout), kafka, LogEnds(usual, doubtful), storage
             )
-            looking = _Looking(args, sampler, names, usual, LogHistory(usual))
+            looking = _Looking(args, reader, layout, sampler, names, usual)
             return looking.again_and_again() if args.watch else looking.until_judged()
 
 
@@ -175,16 +176,19 @@ class _Looking:
     def __init__(
         self,
         args: argparse.Namespace,
+        reader: SyncClient,
+        layout: Layout,
         sampler: Sampler,
         names: Sequence[str],
         ends: LogOffsets,
-        history: LogHistory,
     ) -> None:
         self._args = args
         self._sampler = sampler
         self._names = names
         self._ends = ends
-        self._history = history
+        self._history = LogHistory(ends)
+        self._reader = reader
+        self._layout = layout
         self._progress = Progress("zkcoord groups health")
         samples = args.samples or SAMPLES
         self._schedule = _Schedule(samples, args.samples is not None, args.interval_ms / 1000)
@@ -207,7 +211,7 @@ class _Looking:
                 raise
             self._progress.note(f"{error}; what follows is of the {self._looks} looks before")
         self._progress.end()
-        groups = self._monitor.groups()
+        groups = self._groups()
         out(self._text(groups))
         self._note_problems(groups)
         return INTERRUPTED if interrupted else _status(groups)
@@ -221,8 +225,8 @@ class _Looking:
             except UnavailableError as error:
                 if not self._looks:
                     raise
-                return f"{error}; this is of an earlier look\n" + self._text(self._monitor.groups())
-            return self._text(self._monitor.groups())
+                return f"{error}; this is of an earlier look\n" + self._text(self._groups())
+            return self._text(self._groups())
 
         draw_again(draw, self._schedule.interval_s, self._args.samples or 0, self._args.json)
         groups = self._monitor.groups()
@@ -230,15 +234,20 @@ class _Looking:
         return _status(groups) if self._args.samples else 0
 
     def _look_often(self) -> None:
+        """Looks that take longer than the interval are fewer, and end at the same time."""
         schedule = self._schedule
         due_ms = boot_ms()
+        over_ms = due_ms + (schedule.times - 1) * self._args.interval_ms
         while True:
             self._look()
-            if self._looks >= schedule.times or (not schedule.exactly and self._monitor.settled()):
+            unsettled = self._monitor.unsettled()
+            if self._looks >= schedule.times:
+                return
+            if not schedule.exactly and (not unsettled or boot_ms() >= over_ms):
                 return
             self._progress.update(
                 f"look {self._looks} of {'' if schedule.exactly else 'at most '}{schedule.times},"
-                f" {self._standing()}"
+                f" groups: {len(self._names)}, partitions to be judged still: {unsettled}"
             )
             due_ms = max(due_ms + self._args.interval_ms, boot_ms())
             threading.Event().wait((due_ms - boot_ms()) / 1000)
@@ -252,10 +261,13 @@ class _Looking:
         self._looks += 1
         self._history.complete(self._monitor)
 
-    def _standing(self) -> str:
-        """How far it is, for a line of progress."""
-        open_ones = sum(g.verdict is HealthVerdict.UNKNOWN for g in self._monitor.groups())
-        return f"{len(self._names)} groups, {open_ones} not judged yet"
+    def _groups(self) -> list[GroupHealth]:
+        """The verdicts now."""
+        groups = self._monitor.groups()
+        try:
+            return with_owners(self._reader, self._layout, groups)
+        except UnavailableError:
+            return groups
 
     def _text(self, groups: Sequence[GroupHealth]) -> str:
         if self._args.json:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zkcoord.cli.groups_text import MISSING
+from zkcoord.health.owners import NOBODY
 from zkcoord.health.rules import GroupHealth, HealthVerdict, PartitionHealth
 from zkcoord.health.seconds import LagSeconds
 from zkcoord.text_table import table
@@ -56,7 +57,7 @@ def _group_row(group: GroupHealth) -> list[str]:
         _text(group.lag),
         _text(group.seconds),
         MISSING if worst is None or worst.verdict is HealthVerdict.OK else str(worst.tp),
-        group.why,
+        group.why + _owned(worst),
     ]
 
 
@@ -72,7 +73,7 @@ def partitions_table(groups: Sequence[GroupHealth]) -> str:
             _text(p.end),
             _text(p.lag),
             _text(p.seconds),
-            p.why,
+            p.why + _owned(p),
         ]
         for group in worst_first(groups)
         for p in group.partitions
@@ -118,6 +119,7 @@ def _partition_json(partition: PartitionHealth) -> dict[str, Any]:
         "partition": partition.tp.partition,
         "verdict": partition.verdict.value,
         "why": partition.why,
+        "owner": partition.owner or None,
         "current_offset": partition.offset,
         "log_end_offset": partition.end,
         "lag": partition.lag,
@@ -142,6 +144,14 @@ def _seconds_json(seconds: LagSeconds | None) -> dict[str, Any]:
         "lag_seconds": None if seconds is None else round(seconds.value, 3),
         "lag_seconds_at_least": seconds is not None and seconds.at_least,
     }
+
+
+def _owned(partition: PartitionHealth | None) -> str:
+    """Whose it is, for the end of a sentence."""
+    owner = partition.owner if partition is not None else ""
+    if not owner:
+        return ""
+    return "; nobody owns it" if owner == NOBODY else f"; owner {owner}"
 
 
 def _text(value: object) -> str:

@@ -158,14 +158,14 @@ class HealthMonitor:
         for tp, why in found.hidden.items():
             yield PartitionHealth(tp, HealthVerdict.UNKNOWN, why)
 
-    def settled(self) -> bool:
-        """Whether more looks would not say more: each partition has no lag, a full window, or what
-        no look will change.
+    def unsettled(self) -> int:
+        """Of how many partitions more looks would say more: those with lag, no full window, and
+        nothing that no look will change.
         """
-        return all(
-            (known := self._last.ends.get(tp)) is None
-            or (known.end <= window.offset and window.beyond != 1)
-            or len(window.commits) >= self._limits.commits_max
+        return sum(
+            (known := self._last.ends.get(tp)) is not None
+            and (known.end > window.offset or window.beyond == 1)
+            and len(window.commits) < self._limits.commits_max
             for windows in self._windows.values()
             for tp, window in windows.items()
         )

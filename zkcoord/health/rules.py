@@ -82,7 +82,9 @@ class HealthLimits:
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """One partition: the verdict, its evidence in words, and the numbers it was made from."""
+    """One partition: the verdict, its evidence in words, and the numbers it was made from. `owner`
+    is who owns it, as far as that was asked.
+    """
 
     tp: TopicPartition
     verdict: HealthVerdict
@@ -92,6 +94,7 @@ class PartitionHealth:
     seconds: LagSeconds | None = None
     window: CommitWindow | None = None
     complete: float = 0.0
+    owner: str = ""
 
     @property
     def lag(self) -> int | None:
@@ -251,12 +254,9 @@ def rewound(commits: Sequence[SeenCommit]) -> int:
 def _stopped(window: CommitWindow, lag: int) -> str:
     last, count = window.commits[-1], len(window.commits)
     silent = _s(window.seen_ms - last.at_ms)
-    if count > 1:
-        since = f"the last {count} commits were made within {_s(window.width_ms)}"
-    else:
-        since = f"none was seen in {_s(window.watched_ms)}"
+    since = f", and the {count} before within {_s(window.width_ms)}" if count > 1 else ""
     other = "" if window.mark else " (or only the same offset again, which Kafka does not tell)"
-    return f"no commit for {silent}{other}, {since}; lag {lag}"
+    return f"no commit for {silent}{since}{other}; lag {lag}"
 
 
 def _gone_back(window: CommitWindow, index: int, lag: int) -> str:
