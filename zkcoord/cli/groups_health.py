@@ -7,6 +7,7 @@ Exit status: 0 all is well, 3 something is not, and 1, 2 and 130 as every comman
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import threading
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
+from zkcoord.coordinator.gc_policy import collect_seldom
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.health.history import LogHistory
 from zkcoord.health.log_ends import LogEnds
@@ -114,6 +116,15 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """0, 3 or 130; what cannot be done is raised (`ZkcoordError`)."""
     _judge_arguments(args)
+    before = gc.get_threshold()
+    collect_seldom()  # windows of 100,000 partitions are two million objects, and no circles
+    try:
+        return _run(args, settings)
+    finally:
+        gc.set_threshold(*before)
+
+
+def _run(args: argparse.Namespace, settings: Settings) -> int:
     layout = layout_named(settings.text("layout"))
     storage = Storage(args.storage)
     with SyncClient(zk_options(settings)) as reader:

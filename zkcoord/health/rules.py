@@ -192,6 +192,7 @@ def _verdict(
     window: CommitWindow, end: int, seconds: LagSeconds | None, limits: HealthLimits
 ) -> tuple[HealthVerdict, str]:
     commits, lag = window.commits, end - window.offset
+    lags = [commit.lag for commit in commits]
     if window.beyond >= BEYOND_LOOKS:
         return HealthVerdict.ERROR, (
             f"committed is {window.offset}, and the log ends at {end}: it was made again or cut"
@@ -208,7 +209,7 @@ def _verdict(
     back = rewound(commits)
     if back:
         return HealthVerdict.REWIND, _gone_back(window, back, lag)
-    if any(commit.lag == 0 for commit in commits):
+    if 0 in lags:
         return HealthVerdict.OK, f"no lag at one of its last {len(commits)} commits"
     if not enough:
         return HealthVerdict.UNKNOWN, (
@@ -220,13 +221,12 @@ def _verdict(
             f"committed {len(commits)} times in {_s(window.width_ms)}, always {window.offset};"
             f" lag {lag}"
         )
-    return _slow(window, lag)
+    return _slow(window, lag, [one for one in lags if one is not None])
 
 
-def _slow(window: CommitWindow, lag: int) -> tuple[HealthVerdict, str]:
+def _slow(window: CommitWindow, lag: int, lags: Sequence[int]) -> tuple[HealthVerdict, str]:
     """The last rule, of offsets that advance: WARN where the lag only ever grew."""
     commits = window.commits
-    lags = [commit.lag for commit in commits if commit.lag is not None]
     if (
         len(lags) >= TREND_COMMITS_MIN
         and lags[0] < lags[-1]
@@ -244,9 +244,8 @@ def rewound(commits: Sequence[SeenCommit]) -> int:
     """The first commit that went back and after which none has come to where the one before was;
     0: there is none.
     """
-    for index in range(1, len(commits)):
-        before = commits[index - 1].offset
-        if commits[index].offset < before > max(commit.offset for commit in commits[index:]):
+    for index, (before, after) in enumerate(pairwise(commits), 1):
+        if after.offset < before.offset > max(commit.offset for commit in commits[index:]):
             return index
     return 0
 

@@ -22,10 +22,8 @@ never goes back (`boot_ms`), so a step of the wall clock changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isqrt
-from operator import attrgetter
-from typing import NamedTuple
 
 POINTS_MAX = 60
 EXACT_PART = 0.1
@@ -33,13 +31,6 @@ EXACT_MS = 1_000
 AGE_MS_MIN = 60_000
 AGE_MS_MAX = 30 * 86_400_000
 """Nothing is asked about times that are older."""
-
-
-class LogPoint(NamedTuple):
-    """Where a log ended, and when that was seen."""
-
-    at_ms: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,98 +52,102 @@ NO_LAG = LagSeconds(0.0)
 
 @dataclass(frozen=True, slots=True)
 class LogTable:
-    """What was seen of one log: times rise, ends never fall; of an end that stands still only the
-    first and the last sight are kept. `told_until_ms` is the first look: what is older was told;
-    `silent`: nothing more is asked.
+    """What was seen of a log: `ends[n]` at `times[n]`. Times rise, ends never fall; of an end that
+    stands still only the first and the last sight are kept. `told_until_ms` is the first look: what
+    is older was told; `silent`: nothing more is asked. (Two tuples of numbers, which cost the
+    collector of garbage nothing: there may be a hundred thousand tables.)
     """
 
-    points: tuple[LogPoint, ...] = ()
-    told_until_ms: int | None = None
+    times: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    told_until_ms: int = 0
     silent: bool = False
-
-    @property
-    def end(self) -> int | None:
-        """Where the log ended last."""
-        return self.points[-1].end if self.points else None
 
     def end_after(self, at_ms: int) -> int | None:
         """Where the log ended at the first sight after a time."""
-        index = bisect_right(self.points, at_ms, key=attrgetter("at_ms"))
-        return self.points[index].end if index < len(self.points) else None
+        index = bisect_right(self.times, at_ms)
+        return self.ends[index] if index < len(self.ends) else None
 
     def goes_back(self, end: int) -> bool:
         """Whether this end is that of another log."""
-        return bool(self.points) and end < self.points[-1].end
+        return bool(self.ends) and end < self.ends[-1]
 
     def seen(self, at_ms: int, end: int, points_max: int = POINTS_MAX) -> LogTable:
         """With another sight of the end."""
-        points, new = self.points, LogPoint(at_ms, end)
-        if not points or end < points[-1].end:
-            return LogTable((new,), at_ms)
-        last = points[-1]
-        if at_ms <= last.at_ms:  # as good as the same moment
-            return replace(self, points=(*points[:-1], LogPoint(last.at_ms, end)))
-        still = len(points) > 1 and points[-2].end == last.end == end
-        points = (*(points[:-1] if still else points), new)
-        return replace(self, points=_thinned(points) if len(points) > points_max else points)
+        times, ends = self.times, self.ends
+        if not ends or end < ends[-1]:
+            return LogTable((at_ms,), (end,), at_ms)
+        if at_ms <= times[-1]:  # as good as the same moment
+            return self._with(times, (*ends[:-1], end))
+        if len(ends) > 1 and ends[-2] == ends[-1] == end:
+            return self._with((*times[:-1], at_ms), ends)
+        times, ends = (*times, at_ms), (*ends, end)
+        if len(times) > points_max:
+            least = _missed_least(times)
+            times = times[:least] + times[least + 1 :]
+            ends = ends[:least] + ends[least + 1 :]
+        return self._with(times, ends)
 
     def asks(self, offset: int, now_ms: int) -> int | None:
         """The time at which it should be known where the log ended, for this offset; None: it is
         known well enough, or not to be found out.
         """
-        points = self.points
-        if not points or self.silent or len(points) >= POINTS_MAX or offset >= points[-1].end:
+        times, ends = self.times, self.ends
+        if not ends or self.silent or len(ends) >= POINTS_MAX or offset >= ends[-1]:
             return None
-        if offset < points[0].end:
-            age = now_ms - points[0].at_ms
+        if offset < ends[0]:
+            age = now_ms - times[0]
             older = min(AGE_MS_MAX, max(AGE_MS_MIN, 2 * age))
             return now_ms - older if older > age else None
-        index = bisect_right(points, offset, key=attrgetter("end"))
-        before, after = points[index - 1], points[index]
-        if before.at_ms >= (self.told_until_ms or 0):
+        index = bisect_right(ends, offset)
+        if times[index - 1] >= self.told_until_ms:
             return None
-        older, newer = now_ms - before.at_ms, max(EXACT_MS, now_ms - after.at_ms)
+        older, newer = now_ms - times[index - 1], max(EXACT_MS, now_ms - times[index])
         exact = older - newer <= max(EXACT_MS, newer * EXACT_PART)
         return None if exact else now_ms - isqrt(older * newer)
 
     def told(self, at_ms: int, end: int | None) -> LogTable:
         """With what a broker says of a time before the first look; None: it says nothing."""
-        points = self.points
-        index = bisect_right(points, at_ms, key=attrgetter("at_ms"))
+        times, ends = self.times, self.ends
+        index = bisect_right(times, at_ms)
         fits = (
             end is not None
-            and index < len(points)
-            and end <= points[index].end
-            and (index == 0 or (points[index - 1].at_ms < at_ms and points[index - 1].end <= end))
+            and index < len(ends)
+            and end <= ends[index]
+            and (index == 0 or (times[index - 1] < at_ms and ends[index - 1] <= end))
         )
         if not fits or end is None:
-            return replace(self, silent=True)
-        return replace(self, points=(*points[:index], LogPoint(at_ms, end), *points[index:]))
+            return LogTable(times, ends, self.told_until_ms, silent=True)
+        return self._with(
+            (*times[:index], at_ms, *times[index:]), (*ends[:index], end, *ends[index:])
+        )
 
     def lag(self, offset: int, now_ms: int) -> LagSeconds | None:
         """How long ago the log ended at this offset, read at `now_ms`; None: nothing was seen."""
-        points = self.points
-        if not points:
+        times, ends = self.times, self.ends
+        if not ends:
             return None
-        if offset >= points[-1].end:
+        if offset >= ends[-1]:
             return NO_LAG
-        if offset < points[0].end:
-            return LagSeconds(_since(points[0].at_ms, now_ms), at_least=True)
-        index = bisect_right(points, offset, key=attrgetter("end"))
-        before, after = points[index - 1], points[index]
-        part = (offset - before.end) / (after.end - before.end)
-        return LagSeconds(_since(before.at_ms + part * (after.at_ms - before.at_ms), now_ms))
+        if offset < ends[0]:
+            return LagSeconds(_since(times[0], now_ms), at_least=True)
+        index = bisect_right(ends, offset)
+        before, after = times[index - 1], times[index]
+        part = (offset - ends[index - 1]) / (ends[index] - ends[index - 1])
+        return LagSeconds(_since(before + part * (after - before), now_ms))
+
+    def _with(self, times: tuple[int, ...], ends: tuple[int, ...]) -> LogTable:
+        return LogTable(times, ends, self.told_until_ms, self.silent)
 
 
 def _since(at_ms: float, now_ms: int) -> float:
     return max(0.0, (now_ms - at_ms) / 1000)
 
 
-def _thinned(points: tuple[LogPoint, ...]) -> tuple[LogPoint, ...]:
-    """Without the point that is missed least; the first and the last one stay."""
-    now = points[-1].at_ms
-    least = min(
-        range(1, len(points) - 1),
-        key=lambda n: (points[n + 1].at_ms - points[n - 1].at_ms) / (now - points[n - 1].at_ms),
+def _missed_least(times: tuple[int, ...]) -> int:
+    """Which point between the first and the last leaves the smallest gap for its age."""
+    now = times[-1]
+    return min(
+        range(1, len(times) - 1),
+        key=lambda n: (times[n + 1] - times[n - 1]) / (now - times[n - 1]),
     )
-    return points[:least] + points[least + 1 :]

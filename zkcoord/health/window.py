@@ -15,7 +15,7 @@ costs the exactness and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 COMMITS_MAX = 10
@@ -82,7 +82,7 @@ class CommitWindow:
             known = self.commits
             if last.end is None and end is not None:
                 known = (*known[:-1], last._replace(end=end))
-            return replace(self, commits=known, seen_ms=seen.seen_ms, beyond=beyond)
+            return CommitWindow(known, self.mark, self.since_ms, seen.seen_ms, beyond)
         wrote = seen.seen_ms if seen.wrote_ms is None else seen.wrote_ms
         at_ms = min(max(wrote, self.seen_ms, last.at_ms), seen.seen_ms)
         commits = (*self.commits, SeenCommit(seen.offset, at_ms, end))[-commits_max:]
