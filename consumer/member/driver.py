@@ -45,6 +45,7 @@ from zkcoord.zk.port import (
     Suspended,
     WatchMode,
 )
+from zkcoord.zk.term.election import leads
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
@@ -453,7 +454,7 @@ class MemberDriver:
                 if report is not None and not isinstance(report, Malformed)
                 else "new"
             )
-            alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+            alive = leads(leader)
             self._feed(ev.LeaderSeen(self.clock(), alive, state))
 
     # writes

@@ -240,6 +240,11 @@ def test_what_keeps_coordinators_from_leading(here: OldWorld, zk_hosts: str, run
         ("epoch-unusable", ""): Layout.ISOLATED.epoch,
         ("seat-persistent", ""): Layout.ISOLATED.leader,
     }.items() <= found(out).items()
+    with world(zk_hosts, Layout.ISOLATED) as ours:
+        ours.client.delete(Layout.ISOLATED.leader)
+        ours.client.create(Layout.ISOLATED.leader, b"junk", ephemeral=True)
+        out = run("--json")[1]
+    assert {("seat-unreadable", ""): Layout.ISOLATED.leader}.items() <= found(out).items()
 
 
 def examination(hosts: str, watch_s: float, rest: Callable[[float], None]) -> list[CheckFinding]:

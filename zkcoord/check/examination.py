@@ -16,6 +16,7 @@ from zkcoord.check.rules import CheckFinding, Severity
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.term.election import leads
 from zkcoord.znodes.codec import decode_epoch
 from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout
 
@@ -128,6 +129,9 @@ class Examination:
         if isinstance(leader, Node) and not leader.stat.ephemeral_owner:
             what = f"it is persistent and has {leader.stat.num_children} children"
             yield CheckFinding("seat-persistent", "", layout.leader, what)
+        elif isinstance(leader, Node) and not leads(leader):
+            what = f"it is of the session 0x{leader.stat.ephemeral_owner:x}"
+            yield CheckFinding("seat-unreadable", "", layout.leader, what)
         value = decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         if isinstance(value, Malformed):
             yield CheckFinding("epoch-unusable", "", layout.epoch, value.reason)

@@ -354,6 +354,13 @@ RULES: dict[str, CheckRule] = {
         "delete the node, unless it is the group of old consumers of that name; then run zkcoord in"
         " the layout whose seat is free",
     ),
+    "seat-unreadable": CheckRule(
+        _E,
+        "",
+        "no coordinator made this node, and no coordinator leads while it is there: each waits, and"
+        " says so",
+        "end the client that has this session, or delete the node (zkcoord coordinator step-down)",
+    ),
     "no-offsets-node": CheckRule(
         _N,
         ALL,

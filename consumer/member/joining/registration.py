@@ -224,7 +224,7 @@ class Registration:
         )
         state = report.state.value if isinstance(report, GroupMetadata) else "new"
         missing = tuple(t for t, a in zip(topics, rest, strict=False) if isinstance(a, Missing))
-        alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+        alive = leads(leader)
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
         nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
         size = ids.stat.num_children if isinstance(ids, Node) else 0
