@@ -368,6 +368,14 @@ RULES: dict[str, CheckRule] = {
         " without this node",
         "create it, empty, or delete the group's node if the group is gone",
     ),
+    "group-name": CheckRule(
+        _W,
+        "",
+        "it stands among the groups, and no group can have this name: no coordinator serves it, no"
+        " list has it, and no command takes it",
+        "have its consumers use another group id; a name of printable characters, of at most 249"
+        " bytes, that is no part of the layout. Then delete the node",
+    ),
     "group-too-large": CheckRule(
         _W,
         "",
@@ -416,7 +424,8 @@ RULES: dict[str, CheckRule] = {
     "not-readable": CheckRule(
         _W,
         "",
-        "this client may not read it: nothing is known of what is there",
+        "this client may not read it: nothing is known of what is there, and the command ends"
+        " with status 1",
         "give credentials that may (--zookeeper-user)",
     ),
 }

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zkcoord.admin.common import some
 from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
@@ -32,6 +33,7 @@ from zkcoord.zk.sync.group_snapshot import (
     describe_group,
     list_groups,
 )
+from zkcoord.zk.sync.listed_names import unusable_groups
 from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -151,7 +153,13 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         groups = [group for group in list_groups(reader, layout) if group.state in wanted]
+        unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
+    if unusable:
+        err(
+            f"zkcoord groups: {len(unusable)} nodes in {layout.groups_root} have names that no"
+            f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord check\n"
+        )
     if args.json:
         _print_json(view.list_json(groups, coordinator))
     else:
