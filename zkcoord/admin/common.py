@@ -23,6 +23,8 @@ from zkcoord.zk.port import (
     Delete,
     Denied,
     GetChildren,
+    GetData,
+    Node,
     Op,
     ReadAnswer,
     SetData,
@@ -33,6 +35,7 @@ from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 1_000
 NAMES_SHOWN_MAX = 5
+NODES_PER_READ = 500
 
 
 class Progress:
@@ -116,19 +119,35 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
 
 
 def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ...]:
-    """Who is registered, after a sync. Raises `RefusedError` where the other layout has members of
-    this group, whose offsets are the same nodes.
+    """Who is registered, after a sync: each registration that a session holds, whatever it says. A
+    persistent one is nobody's. Raises `RefusedError` where the other layout has members of this
+    group, whose offsets are the same nodes, and where a registration is hidden.
     """
     other = layout.other_profile()
     reader.sync()
     mine, others = reader.read([GetChildren(layout.ids(group)), GetChildren(other.ids(group))])
-    foreign = children(others, other.ids(group))
+    foreign = _of_sessions(reader, other.ids(group), others)
     if foreign:
         raise RefusedError(
             f"the group {group} has members with the layout {other.name}, or old consumers:"
             f" {some(foreign)}; stop them, or use --layout {other.name}"
         )
-    return children(mine, layout.ids(group))
+    return _of_sessions(reader, layout.ids(group), mine)
+
+
+def _of_sessions(reader: SyncClient, parent: str, answer: ReadAnswer) -> tuple[str, ...]:
+    """The children that end with a session."""
+    listed = children(answer, parent)
+    found: list[str] = []
+    for start in range(0, len(listed), NODES_PER_READ):
+        part = listed[start : start + NODES_PER_READ]
+        nodes = reader.see([GetData(f"{parent}/{name}") for name in part])
+        found += [
+            name
+            for name, node in zip(part, nodes, strict=True)
+            if isinstance(node, Node) and node.stat.ephemeral_owner
+        ]
+    return tuple(found)
 
 
 def children(answer: ReadAnswer, path: str) -> tuple[str, ...]:

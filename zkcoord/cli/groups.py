@@ -158,7 +158,8 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     if unusable:
         err(
             f"zkcoord groups: {len(unusable)} nodes in {layout.groups_root} have names that no"
-            f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord check\n"
+            f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord"
+            " check\n"
         )
     if args.json:
         _print_json(view.list_json(groups, coordinator))
