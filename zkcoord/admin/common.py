@@ -9,6 +9,7 @@ after a sync.
 from __future__ import annotations
 
 import getpass
+import shlex
 import shutil
 import socket
 import sys
@@ -86,6 +87,11 @@ def some(names: Iterable[object], shown_max: int = NAMES_SHOWN_MAX) -> str:
     listed = [str(name) for name in names]
     more = len(listed) - shown_max
     return ", ".join(listed[:shown_max]) + (f" and {more} more" if more > 0 else "")
+
+
+def argument(name: str) -> str:
+    """A name as the last argument of a command that is suggested, for a shell."""
+    return ("-- " if name.startswith("-") else "") + shlex.quote(name)
 
 
 def whoami() -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zkcoord.admin.common import some
+from zkcoord.admin.common import argument, some
 from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
@@ -242,9 +242,10 @@ def _note(group: GroupSnapshot) -> str:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:
         why = group.metadata.failure or "zkcoord journal has the reason"
+        retry = f"zkcoord groups rebalance {argument(group.group)}"
         return (
             f"Consumer group '{group.group}' is quarantined, and everybody keeps what it has:"
-            f" {why}; `zkcoord groups rebalance {group.group}` has it tried again at once.\n"
+            f" {why}; `{retry}` has it tried again at once.\n"
         )
     return "".join(f"{line}\n" for line in view.mode_lines(group)) if view.is_shared(group) else ""
 
