@@ -150,6 +150,13 @@ def test_what_is_owned_is_refused(here: World, run: Run) -> None:
     assert status == 1 and "orders-1" in err and stored(here, "orders") == ["0", "1", "2"]
 
 
+def test_what_no_session_owns_is_not_owned(here: World, run: Run) -> None:
+    """Nobody could stop its owner, or wait for the end of that session."""
+    here.put(here.layout.owner(GROUP, TopicPartition("orders", 1)), b"junk-0")
+    assert run("--topic", "orders", "--execute")[0] == 0
+    assert stored(here, "orders") == ["no topic"]
+
+
 def test_who_begins_to_read_meanwhile_keeps_its_offset(
     here: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
