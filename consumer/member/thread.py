@@ -31,8 +31,9 @@ from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
 from zkcoord.zk.port import OPEN_ACL, AclEntry, Port, Read, ReadResult
-from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
+from zkcoord.znodes.names import chosen_consumer_id, consumer_id, printable, validate_group
 from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.registration import TEXT_CHARS_MAX
 
 T = TypeVar("T")
 GUARDIAN_STOP_S = 1.5
@@ -84,8 +85,8 @@ def member_options(options: ConsumerOptions) -> MemberOptions:
         chosen_consumer_id(group, c["consumer_id"], 0, "0" * 8)
     return MemberOptions(
         group=group,
-        host=socket.gethostname(),
-        client=str(c["client_id"]),
+        host=printable(socket.gethostname(), TEXT_CHARS_MAX),
+        client=printable(c["client_id"], TEXT_CHARS_MAX),
         consumer_id=c["consumer_id"],
         process=secrets.token_hex(8),
         assignors=options.assignors,

@@ -31,6 +31,7 @@ from consumer.errors import (
     OffsetResetError,
 )
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.words import is_utf8
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms
 from zkcoord.znodes import names
@@ -72,8 +73,7 @@ class Pending:
             return CommitRefusedError(done.partitions, done.why)
         if done is not None and done.outcome is CommitOutcome.UNAVAILABLE and done.why:
             return CommitUnavailableError(
-                f"Kafka did not store the offsets ({done.why}): the commit may not have happened,"
-                " try it again"
+                f"{done.why}: the commit may not have happened, try it again"
             )
         if done is None or done.outcome is CommitOutcome.UNAVAILABLE:
             return CommitUnavailableError(
@@ -323,7 +323,7 @@ class Committer:
 def stored_form(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """{partition: what is to be stored} of what the application gave: numbers or
     `OffsetAndMetadata`. As kafka-python's, metadata that is no text is written as text, and None as
-    none. Raises what `numbers_of` raises, and `UnicodeEncodeError` for half a character.
+    none. Raises what `numbers_of` raises.
     """
     numbers = numbers_of(given)
     texts = {
@@ -335,11 +335,19 @@ def stored_form(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetad
 
 
 def metadata_error(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Exception | None:
-    """What a broker answers to metadata that is too large; None where none is."""
+    """What a broker answers to metadata that is too large, and what is wrong with text that nobody
+    could write; None where nothing is.
+    """
     for tp, one in sorted(offsets.items()):
-        if one.metadata and not fits(one.metadata):
+        text = one.metadata or ""
+        if not is_utf8(text):
+            return CommitRefusedError(
+                (tp,), "the metadata has half a character in it (a lone surrogate): give whole text"
+            )
+        if not fits(text):
             error: Exception = OffsetMetadataTooLargeError(
-                f"the metadata of {tp.topic}-{tp.partition} has {len(one.metadata)} characters, and"
+                f"the metadata of {tp.topic}-{tp.partition} has"
+                f" {len(text.encode('utf-16-le')) // 2} units of UTF-16, as brokers count, and"
                 f" {COMMIT_METADATA_CHARS_MAX} are stored at most"
             )
             return error
