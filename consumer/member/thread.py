@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from consumer.core.messages import Close, FromFetcher, ToFetcher
 from consumer.core.options import MemberOptions
 from consumer.member.driver import MemberDriver
+from consumer.member.joining.unserved_asks import unserved_asks
 from consumer.member.metrics import MemberMetrics
 from consumer.member.quorum_probe import QuorumProbe
 from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
@@ -157,6 +158,7 @@ class MemberThread:
             self._on_session,
             self._outage,
             zk.roles,
+            unserved_asks(zk, self.layout),
         )
 
     def start(self) -> None:

@@ -140,8 +140,8 @@ class Committer:
         self._finished: deque[Callable[[], Any]] = deque()
         # The last automatic commit.
         self._automatic: Pending | None = None
-        # Whether the last automatic commit was not stored, which is logged once.
-        self._unstored = False
+        # Why the last automatic commit was not stored, which is logged once; "" where it was.
+        self._unstored = ""
 
     def answered(self, done: msg.CommitDone) -> None:
         """Take the answer to a commit, on the member's thread."""
@@ -303,20 +303,20 @@ class Committer:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending
     ) -> None:
         error = pending.error()
-        if (
-            isinstance(error, CommitUnavailableError)
-            and not self.state.closed
-            and not self._unstored
-        ):
+        alive = pending.answer is not None and pending.answer.outcome is CommitOutcome.GROUP_ALIVE
+        lasting = alive or isinstance(error, (CommitUnavailableError, CommitRefusedError))
+        unstored = str(error) if lasting else ""
+        if unstored and unstored != self._unstored and not self.state.closed:
             log.warning(
-                "the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it"
-                " is tried again every %d ms",
+                "the automatic commit of %d partitions was not stored; it is tried again every"
+                " %d ms: %s",
                 len(offsets),
                 self.interval_ms,
+                unstored,
             )
         elif error is None and self._unstored:
             log.info("the automatic commit of %d partitions was stored", len(offsets))
-        self._unstored = isinstance(error, CommitUnavailableError)
+        self._unstored = unstored
         self._finished.append(lambda: self.default_callback(offsets, error))
 
 
