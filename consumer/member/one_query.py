@@ -17,7 +17,7 @@ from zkcoord.zk.port import Closed, Connected, Expired, Fired, Port, PortEvent, 
 T = TypeVar("T")
 
 
-class Waiting(Driver, Protocol):
+class QuestionDriver(Driver, Protocol):
     """What waits for an answer that takes time, on the question's loop."""
 
     def fired(self, event: Fired) -> None:
@@ -31,7 +31,7 @@ class OneQuery(Generic[T]):
         self,
         zk: ZkOptions,
         begin: Callable[[Port, Callable[[T], None]], None],
-        waiting: Waiting | None = None,
+        waiting: QuestionDriver | None = None,
     ) -> None:
         self.loop = Loop("question")
         self.done, self.over = Bell(), Bell()
@@ -73,7 +73,7 @@ def ask(
     zk: ZkOptions,
     begin: Callable[[Port, Callable[[T], None]], None],
     timeout_s: float,
-    waiting: Waiting | None = None,
+    waiting: QuestionDriver | None = None,
 ) -> T | None:
     """What `begin(port, answer)` gives to `answer`, None when it gives nothing within `timeout_s`.
     Raises `SessionRefusedError` when ZooKeeper cannot be used.
