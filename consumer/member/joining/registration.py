@@ -23,6 +23,7 @@ from consumer.core.events import Join
 from consumer.core.messages import FailureCode
 from consumer.core.options import MemberOptions
 from consumer.member.joining.group_nodes import GroupNodes, believe_mode
+from consumer.member.joining.unserved_asks import UnservedAsks
 from consumer.member.joining.whose_group import (
     REGISTRATIONS_LISTED_MAX,
     REGISTRATIONS_SEEN_MAX,
@@ -114,6 +115,7 @@ class Registration:
         acl: tuple[AclEntry, ...] = OPEN_ACL,
         roles: Roles | None = None,
         waits: Callable[[str], None] = lambda reason: None,
+        unserved: UnservedAsks | None = None,
     ) -> None:
         self.port = port
         self.session_id = session_id
@@ -136,6 +138,7 @@ class Registration:
             self._look,
             lambda message: self._fail(FailureCode.REFUSED, message),
             waits,
+            unserved,
         )
         self.rounds = 0
         self.sent_ms = 0
