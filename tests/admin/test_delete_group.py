@@ -445,6 +445,28 @@ def test_a_large_group_goes_in_bounded_transactions(
         )
 
 
+def test_junk_does_not_keep_a_group_that_a_coordinator_serves(
+    zk_hosts: str, layout: Layout
+) -> None:
+    with rigged(zk_hosts, layout) as rig:
+        partitions = rig.topic("t", 1)
+        c = rig.coordinator()
+        rig.member("a", "t").fetches(*partitions).leave({partitions[0]: 9})
+        wait_until(
+            lambda: rig.names(layout.channels("g")) == [], PATIENCE_S, "the end of its channel"
+        )
+        rig.zk.ensure_path(f"{layout.channel('g', 'foreign')}/1")
+        rig.zk.create(layout.registration("g", "junk"), b"junk")
+        delete = ["groups", "delete", "g", "--execute", "--layout", layout.name]
+        assert main([*delete, "--zookeeper", zk_hosts]) == 0
+        wait_until(
+            lambda: "g" not in c.driver.core.groups,
+            PATIENCE_S,
+            "the coordinator to forget the group",
+        )
+        assert rig.node(layout.group("g")) is None
+
+
 def test_a_coordinator_forgets_it_and_serves_a_new_group_of_its_name(
     zk_hosts: str, layout: Layout
 ) -> None:

@@ -375,9 +375,17 @@ def test_who_may_read_by_the_table_of_rights_reads_enough(
             capsys.readouterr()
             patched.setenv("ZKCOORD_ZOOKEEPER_PASSWORD", PASSWORDS["viewer"])
             status = main(["check", *where, "--zookeeper-user", "viewer", "--json"])
-        out, err = capsys.readouterr()
-        assert json.loads(out)["seen"]["hidden"] == 0, out
-        assert (status, err) == (0, "")
+            out, err = capsys.readouterr()
+            assert json.loads(out)["seen"]["hidden"] == 0, out
+            assert (status, err) == (0, "")
+            for others in (
+                ["groups", "list"],
+                ["groups", "describe", "billing"],
+                ["offsets", "show", "billing"],
+            ):
+                more = ("--zookeeper-user", "viewer", "--layout", layout.name)
+                assert main([*others, *where, *more]) == 0
+            capsys.readouterr()
         status = main(["check", *where])
         out, err = capsys.readouterr()
         assert status == 1 and "does not let this client read /consumers, " in err
