@@ -135,7 +135,7 @@ class Offsets:
         self, by_hand: HandAssignment, partition: TopicPartition, limit_ms: float
     ) -> int | None:
         """Where a partition stands beside others that wait, and which kafka-python would reset when
-        it is asked for any. Raises why, for one that may not be read.
+        it is asked for any. Raises why, for one of those.
         """
         if partition not in self._data.assigned():
             raise IllegalStateError("Partition is not assigned")
@@ -144,9 +144,9 @@ class Offsets:
         if known is not None:
             return known
         while (standing := self._data.position(partition)) is None:
-            hidden = by_hand.hidden.get(partition)
-            if hidden is not None:
-                raise hidden
+            why = by_hand.why_waits(partition)
+            if why is not None:
+                raise why
             left = deadline - time.monotonic()
             if left <= 0:
                 return None

@@ -52,7 +52,7 @@ from zkcoord.znodes.paths import Layout
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
-HIDDEN_RETRY_S = 1.0
+LASTING_RETRY_S = 1.0
 READ_DEADLINE_MS = 5_000
 KAFKA_DEADLINE_S = 5.0
 
@@ -88,16 +88,16 @@ class HandAssignment:
         self.placed.set()
         # This thread's only.
         self._client: SyncClient | None = None
-        self._memberless = MemberlessCommits(
-            layout, kafka_side.group, zk.acl, lambda: have_made(zk, layout, kafka_side.group)
-        )
+        self._memberless = MemberlessCommits(layout, kafka_side.group, zk.acl, self._have_made)
+        # Whether the group's nodes are asked for now.
+        self._asking = False
         self._said = ""
         # When (`time.monotonic`) it is tried again to find out where some begin; None: never.
         self._retry_at: float | None = None
         # Why it cannot be said where these begin: they may not be read. Replaced as a whole.
-        self.hidden: Mapping[TopicPartition, ConsumerError] = {}
-        # What is stored of these is no offset: they are not consumed.
-        self._unreadable: set[TopicPartition] = set()
+        self._hidden: Mapping[TopicPartition, ConsumerError] = {}
+        # What is stored of these is no offset: they are not consumed. Replaced as a whole.
+        self._unreadable: Mapping[TopicPartition, ConsumerError] = {}
         self._thread = threading.Thread(
             target=self._run, name=f"by-hand-{self._group}", daemon=True
         )
@@ -122,7 +122,15 @@ class HandAssignment:
     @property
     def waits(self) -> bool:
         """Whether some partitions wait for somebody to mend what is stored of them. Any thread."""
-        return bool(self.hidden or self._unreadable)
+        return bool(self._hidden or self._unreadable)
+
+    def why_waits(self, partition: TopicPartition) -> ConsumerError | None:
+        """What is to be mended of this one; None: nothing. Any thread."""
+        return self._hidden.get(partition) or self._unreadable.get(partition)
+
+    def unanswered(self) -> str:
+        """Who has not answered a commit yet. Any thread."""
+        return f"no coordinator made the nodes of group {self._group}" if self._asking else ""
 
     # the thread
 
@@ -161,7 +169,7 @@ class HandAssignment:
     # where partitions begin
 
     def _place_anew(self) -> None:
-        self.hidden = {}
+        self._hidden = {}
         self._place()
 
     def _place(self) -> None:
@@ -170,25 +178,23 @@ class HandAssignment:
         missing = self._data.without_place(self._data.assigned())
         try:
             found, hidden = self._begin_of(missing) if missing else ({}, {})
-        except SessionRefusedError as e:
-            found, hidden = {}, dict.fromkeys(missing, e)
         except (UnavailableError, CommitUnavailableError, kafka.errors.KafkaError) as e:
             self._warn(f"it cannot be found out where group {self._group} stands", e)
-            self._retry_at = time.monotonic() + RETRY_S
+            lasting = isinstance(e, SessionRefusedError)
+            self._retry_at = time.monotonic() + (LASTING_RETRY_S if lasting else RETRY_S)
             return
-        else:
-            self._said = ""
+        self._said = ""
         with self._data.lock:
             for tp in self._data.without_place(missing):
                 if tp in found:
                     self._data.seek(tp, found[tp].offset)
                     self._state.ledger.committed[tp] = found[tp]
-            rest = self._data.without_place(missing) - self._unreadable - hidden.keys()
+            rest = self._data.without_place(missing) - self._unreadable.keys() - hidden.keys()
             if self._initial == "refuse" or not self._data.reset(rest):
                 self._state.ledger.unset |= rest
             self._refuse_hidden(hidden)
         if hidden:
-            self._retry_at = time.monotonic() + HIDDEN_RETRY_S
+            self._retry_at = time.monotonic() + LASTING_RETRY_S
         self.placed.set()
         self._data.wakeup.set()
 
@@ -196,11 +202,11 @@ class HandAssignment:
         """Have a poll raise why nobody can say where these begin, once for each reason. Under the
         lock.
         """
-        before = {str(error) for error in self.hidden.values()}
+        before = {str(error) for error in self._hidden.values()}
         for said, error in {str(error): error for error in hidden.values()}.items():
             if said not in before:
                 self._state.raise_later(error)
-        self.hidden = hidden
+        self._hidden = hidden
 
     def _begin_of(
         self, partitions: Collection[TopicPartition]
@@ -249,14 +255,19 @@ class HandAssignment:
         """Have a poll raise `UnreadableOffsetError` for each of these whose offset is none, once;
         they wait until somebody corrects the node and they are assigned again.
         """
-        before, self._unreadable = self._unreadable, set(unreadable)
-        for tp, bad in unreadable.items():
+        before = self._unreadable
+        self._unreadable = {
+            tp: UnreadableOffsetError(
+                (tp.topic, tp.partition),
+                self._layout.offset(self._group, ModelPartition(*tp)),
+                bad.reason,
+            )
+            for tp, bad in unreadable.items()
+        }
+        for tp, error in self._unreadable.items():
             if tp not in before:
-                node = self._layout.offset(self._group, ModelPartition(*tp))
                 with self._data.lock:
-                    self._state.raise_later(
-                        UnreadableOffsetError((tp.topic, tp.partition), node, bad.reason)
-                    )
+                    self._state.raise_later(error)
 
     def _warn(self, what: str, error: Exception) -> None:
         said = described(error)
@@ -270,6 +281,13 @@ class HandAssignment:
 
     # commits
 
+    def _have_made(self) -> str:
+        self._asking = True
+        try:
+            return have_made(self._zk, self._layout, self._group)
+        finally:
+            self._asking = False
+
     def _stored(self, message: msg.Commit) -> CommitDone:
         named, stores = tuple(sorted(message.offsets)), self._storage != "kafka"
         try:
@@ -278,7 +296,8 @@ class HandAssignment:
                 if refusal is not None:
                     return refusal
         except SessionRefusedError as e:
-            return CommitDone(message.token, CommitOutcome.REFUSED, named, str(e.args[0]))
+            # nobody answers at this address, or the credentials are refused
+            return CommitDone(message.token, CommitOutcome.UNAVAILABLE, named, str(e.args[0]))
         except (UnavailableError, CommitUnavailableError):
             return CommitDone(message.token, CommitOutcome.UNAVAILABLE, named)
         return self._in_kafka(message, named)

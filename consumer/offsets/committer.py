@@ -64,9 +64,11 @@ class Pending:
         # Called after that, on the member's thread.
         self.then = then
 
-    def error(self, lost: Mapping[TopicPartition, str] | None = None) -> Exception | None:
+    def error(
+        self, lost: Mapping[TopicPartition, str] | None = None, unanswered: str = ""
+    ) -> Exception | None:
         """What the application gets; None when the commit happened. `lost`: what it lost since
-        it polled, and why.
+        it polled, and why; `unanswered`: who did not answer, if it was not ZooKeeper.
         """
         done = self.answer
         if done is not None and done.outcome is CommitOutcome.REFUSED:
@@ -77,7 +79,8 @@ class Pending:
             )
         if done is None or done.outcome is CommitOutcome.UNAVAILABLE:
             return CommitUnavailableError(
-                "ZooKeeper did not answer in time: the commit may not have happened, try it again"
+                f"{unanswered or 'ZooKeeper did not answer'} in time: the commit may not have"
+                " happened, try it again"
             )
         if done.outcome is CommitOutcome.OK:
             return None
@@ -130,6 +133,8 @@ class Committer:
         self.interval_ms = interval_ms
         # For how long a commit is waited for, where the application does not say.
         self.timeout_ms = timeout_ms
+        # Who has not answered yet; "": ZooKeeper.
+        self.unanswered: Callable[[], str] = lambda: ""
         # When the next automatic commit is due (`boot_ms`).
         self.due_ms: int | None = None if interval_ms is None else boot_ms() + interval_ms
         self._tokens = itertools.count(1)
@@ -195,13 +200,19 @@ class Committer:
         too_large = metadata_error(wanted or {})
         if too_large is not None:
             raise too_large
+        said: Exception | None = None
         while True:
             if wanted is None:
                 self._refuse_lost()
                 offsets, assignment_epoch = self.state.positions()
             if not offsets:
                 return
-            error = self._once(Pending(offsets, assignment_epoch), deadline)
+            pending = Pending(offsets, assignment_epoch)
+            error = self._once(pending, deadline)
+            if pending.answer is None:
+                error = said or error  # the time was over before it was said again
+            elif pending.answer.why:
+                said = error
             left = deadline - time.monotonic()
             if error is None:
                 return
@@ -227,9 +238,11 @@ class Committer:
         if self.state.failure is not None:
             raise self.state.failure
         token = self._send(pending)
+        unanswered = ""
         if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
             self._pending.pop(token, None)
-        return pending.error(self.state.lost_of(pending.offsets))
+            unanswered = self.unanswered()
+        return pending.error(self.state.lost_of(pending.offsets), unanswered)
 
     def start(
         self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None

@@ -198,6 +198,9 @@ def test_an_offset_that_is_none_is_not_consumed_and_not_overwritten(ours: Side) 
         with pytest.raises(UnreadableOffsetError, match=node):
             drain([c], 6)
         assert drain([c], 5) == {one: list(range(5))}
+        with pytest.raises(UnreadableOffsetError, match=node):
+            c.position(zero)
+        assert c.position(one) == 5 and c.poll(500) == {}
         with pytest.raises(CommitFailedError, match="is no offset"):
             c.commit({zero: OffsetAndMetadata(3, "", -1)})
         assert zk.get(node)[0] == b"17\n"

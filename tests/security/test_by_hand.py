@@ -16,12 +16,18 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kazoo.security import make_digest_acl
 
 from consumer import KafkaConsumer
-from consumer.errors import CommitRefusedError, NotOwnedError, ZooKeeperDeniedError
+from consumer.errors import (
+    CommitRefusedError,
+    CommitUnavailableError,
+    NotOwnedError,
+    ZooKeeperDeniedError,
+)
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.protocol.rig import Rig
 from tests.security.principals import PASSWORDS, hashed
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.paths import Layout
 
@@ -156,6 +162,10 @@ def test_where_nobody_serves_it_is_said_within_the_second_that_an_ask_may_take(
     assert "no coordinator has made them yet: see that one runs" in refusal(
         make(**known("app")), {tp: 1}
     )
+    with pytest.raises(
+        CommitUnavailableError, match="^no coordinator made the nodes of group hasty"
+    ):
+        make("hasty", **known("app")).commit({tp: 1}, timeout_ms=500)
     one = make("silent", **known("app"), enable_auto_commit=True, auto_commit_interval_ms=50)
     drained(one)
     caplog.clear()
@@ -280,3 +290,13 @@ def test_automatic_commits_beside_a_living_group_are_warned_of(
     assert caplog.text.count("has live members") == 1
     with pytest.raises(NotOwnedError):
         one.commit()
+
+
+def test_where_nobody_answers_at_the_address_that_is_said_and_may_be_tried_again(
+    make: Make, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    one = make(zookeeper_connect=nowhere, zookeeper_connection_timeout_ms=300)
+    with pytest.raises(CommitUnavailableError, match=f"no ZooKeeper server answers at {nowhere}"):
+        one.commit({TopicPartition(topic, 0): 1}, timeout_ms=3_000)
+    assert caplog.text.count("it cannot be found out where group fresh stands") == 1
