@@ -20,15 +20,19 @@ broker answers otherwise stands behind `~`, with the reason in the broker's test
     admin leave a  a/  /INSTANCE  ghost/  ..     a batch; expected: code, then the codes of each
     describe | delete
     a gets     the answer to what it asked is there      a waits     it is not
-    wait MS    time passes
+    wait MS    time passes (`wait first`: until a group has formed)
     group a b:INSTANCE [KEY=VALUE ..]    all enter, are one generation, and stable: a leads, each
                                          has its name as assignment
     joined ..                            the same up to the answers to JoinGroup
 
-`s=` and `r=` stay what they were. `id=` is own (what it was told last), new, ghost, old (before that) or NAME (another client's);
-`g=` a number, or +N and -N from its own. Expected: `waits`, or a code, and of what else there is:
-gen= type= p= led=NAME|NAME.old|?|- m=NAME,..|- (members, as the leader is told) meta=NAME:DATA,..
-skip id=own|new|none got=DATA. Of the machine only, and passed over for a broker:
+`s=` and `r=` stay what they were. `id=` is own (what it was told last), new, ghost, old (before
+that) or NAME (another client's); `g=` a number, or +N and -N from its own. Expected: `waits`, or a
+code (of `describe`: a state), and of what else there is:
+
+    gen=  type=  p=  led=NAME|NAME.old|?|-  id=own|new|none|ghost  skip  got=DATA
+    m=NAME,..|-  meta=NAME:DATA,..  instances=  has=NAME:ASSIGNMENT,..    of members
+
+Of the machine only, and passed over for a broker:
 
     told a,b | told -      whom it told to rejoin since the last time
     is STATE [gen=N]       its state
@@ -67,9 +71,9 @@ from zkcoord.core.classic.state import (
 )
 
 FOLDER = Path(__file__).parent / "scenarios"
-INITIAL_DELAY_MS = 150
+INITIAL_DELAY_MS = 800
 OPTIONS = ClassicOptions(initial_delay_ms=INITIAL_DELAY_MS, min_session_timeout_ms=100, max_size=4)
-GATHERING_MS = 400
+GATHERING_MS = 1_700
 SIZES = {
     "LARGE": MEMBER_METADATA_BYTES_MAX,
     "LARGER": MEMBER_METADATA_BYTES_MAX + 1,
@@ -191,7 +195,7 @@ class Play:
                 wrong = self.side.machine_only(words[0], words[1:], ids)
                 _expect(not wrong, wrong)
         elif words[0] == "wait":
-            self.side.wait(int(words[1]))
+            self._wait(words[1])
         elif words[0] in ("group", "joined"):
             self._form(words[1:], words[0] == "group")
         elif words[0] in ("describe", "delete"):
@@ -202,6 +206,12 @@ class Play:
             self._check_ticket(Client(""), self.side.send(request, 4), expected.split())
         else:
             self._client_line(words, expected)
+
+    def _wait(self, text: str) -> None:
+        if text != "first":
+            self.side.wait(int(text))
+        elif not self.is_broker:  # there an answer is waited for
+            self.side.wait(GATHERING_MS)
 
     def _client_line(self, words: list[str], expected: str) -> None:
         client = self.clients.setdefault(words[0], Client(words[0]))
@@ -306,7 +316,7 @@ class Play:
         for name, _, instance in names:
             more = [f"i={instance}"] if instance else []
             self._client_line([name, "enter", *extras, *more], "waits")
-        self.side.wait(GATHERING_MS)
+        self._wait("first")
         for name, _, _ in names:
             self._client_line([name, "gets", "0", "gen=1"], "")
         if to_the_end:
