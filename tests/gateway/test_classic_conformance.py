@@ -38,6 +38,10 @@ DIFFERENCES = {
         "Kafka's coordinator raises an exception (IllegalStateException), which clients read as"
         " UNKNOWN_SERVER_ERROR; here the id is unknown as that of this instance"
     ),
+    "leaving/all_at_once_while_preparing": (
+        "Kafka looks after each leaver whether all others have joined: a generation of those who"
+        " leave next begins, and is over. Here a batch is one decision, and one state is persisted"
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from zkcoord.core.classic.messages import (
     ClassicInput,
     ClassicReply,
     ClassicTick,
+    Dismissed,
     Moved,
     NotPersisted,
     Persist,
@@ -27,7 +28,7 @@ from zkcoord.core.classic.requests import (
     ClassicCode,
     ClassicRequest,
 )
-from zkcoord.core.classic.state import ClassicOptions, ClassicState
+from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicState
 
 WAKES_MAX = 1_000
 
@@ -54,6 +55,7 @@ class MachineSide:
         self.in_flight: Persist | None = None
         self.answers: dict[int, ClassicAnswer] = {}
         self.told: set[str] = set()
+        self.sent: dict[str, int] = {}
         self.reason = ""
         self._holds = False
         self._tickets = 0
@@ -82,18 +84,35 @@ class MachineSide:
             raise AssertionError("it wants to be woken again and again")
         self.now_ms = until
 
+    def _form(self) -> None:
+        """Time goes on until the group has formed."""
+        for _ in range(WAKES_MAX):
+            wake = self.group.next_wake_ms()
+            if wake is None or self.group.phase is not ClassicPhase.PREPARING:
+                return
+            self.now_ms = max(self.now_ms, wake)
+            self._step(ClassicTick())
+        raise AssertionError("it does not form")
+
     def machine_only(self, word: str, rest: list[str], names: dict[str, str]) -> str:
         """Something that is said of the machine."""
         if word == "told":
             said = ",".join(sorted(n for n, i in names.items() if i in self.told)) or "-"
             self.told.clear()
             return "" if said == rest[0] else f"told were {said}"
+        if word == "sent":
+            by_id = {i: n for n, i in names.items()}
+            sent = sorted(f"{by_id.get(i, 'old')}:{code}" for i, code in self.sent.items())
+            self.sent.clear()
+            return "" if (",".join(sent) or "-") == rest[0] else f"sent away were {sent}"
         if word == "is":
             said = f"{self.group.phase.value} gen={self.group.generation}"
             return "" if said.startswith(" ".join(rest)) else f"it is {said}"
         if word == "why":
             return "" if " ".join(rest) in self.reason else f"why: {self.reason}"
-        if word == "lower":
+        if word == "form":
+            self._form()
+        elif word == "lower":
             self.options = replace(self.options, max_size=int(rest[0]))
         elif word == "hold":
             self._holds = True
@@ -104,6 +123,9 @@ class MachineSide:
             self._persisted(True)
         elif word == "fail":
             self._persisted(False, int(rest[0]) if rest else 15)
+        elif word == "written":
+            assert self.in_flight is not None
+            self.written = self.in_flight.state
         elif word == "unload":
             self._step(Unload())
         elif word == "restart":
@@ -115,6 +137,8 @@ class MachineSide:
         self.group = self._made(self.options)
         self.in_flight = None
         self._holds = False
+        self.told.clear()
+        self.sent.clear()
         if self.written is not None:
             self._do(self.group.restore(self.now_ms, self.written))
 
@@ -144,6 +168,8 @@ class MachineSide:
                     self.in_flight = action
                 case Rejoin():
                     self.told |= set(action.member_ids)
+                case Dismissed():
+                    self.sent[action.member_id] = int(action.code)
                 case Moved():
                     self.reason = action.reason
         if self.in_flight is not None and not self._holds:

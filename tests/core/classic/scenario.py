@@ -35,9 +35,11 @@ code (of `describe`: a state), and of what else there is:
 Of the machine only, and passed over for a broker:
 
     told a,b | told -      whom it told to rejoin since the last time
+    sent a:25,b:82 | sent -     who is no member any more, with the code of its next heartbeat
     is STATE [gen=N]       its state
     hold | ok | fail [CODE]     what is to be persisted waits; is; is not
     flow                   what waits is persisted, and so is everything after it
+    written                it is persisted, and the machine has not heard of it
     restart                another machine goes on from what was persisted
     unload                 another coordinator has the group
     lower N                the bound of its size is lower
@@ -73,14 +75,26 @@ from zkcoord.core.classic.state import (
 FOLDER = Path(__file__).parent / "scenarios"
 INITIAL_DELAY_MS = 800
 OPTIONS = ClassicOptions(initial_delay_ms=INITIAL_DELAY_MS, min_session_timeout_ms=100, max_size=4)
-GATHERING_MS = 1_700
 SIZES = {
     "LARGE": MEMBER_METADATA_BYTES_MAX,
     "LARGER": MEMBER_METADATA_BYTES_MAX + 1,
     "HUGE": ASSIGNMENT_BYTES_MAX + 1,
 }
 LONG_MS = 30_000
-MACHINE_ONLY = ("told", "is", "hold", "flow", "ok", "fail", "restart", "unload", "why", "lower")
+MACHINE_ONLY = (
+    "told",
+    "is",
+    "hold",
+    "flow",
+    "ok",
+    "fail",
+    "restart",
+    "unload",
+    "why",
+    "lower",
+    "written",
+    "sent",
+)
 
 
 @dataclass(frozen=True)
@@ -185,10 +199,12 @@ class Play:
                 raise ScenarioError(f"{scenario.name}, line {number}: {line}: {error}") from None
 
     def _line(self, line: str) -> None:
-        said, _, expected = line.partition(" -> ")
-        ours, _, brokers = expected.partition(" ~ ")
-        expected = brokers if self.is_broker and brokers else ours
+        head, _, brokers = line.partition(" ~ ")
+        said, arrow, expected = head.partition(" -> ")
         words = said.split()
+        if self.is_broker and brokers:
+            expected = brokers
+            words = words if arrow else [*words[:2], *brokers.split()]
         if words[0] in MACHINE_ONLY:
             if not self.is_broker:
                 ids = {c.name: c.member_id for c in self.clients.values()}
@@ -211,7 +227,7 @@ class Play:
         if text != "first":
             self.side.wait(int(text))
         elif not self.is_broker:  # there an answer is waited for
-            self.side.wait(GATHERING_MS)
+            self.side.machine_only("form", [], {})
 
     def _client_line(self, words: list[str], expected: str) -> None:
         client = self.clients.setdefault(words[0], Client(words[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .checks import member_code
+from .messages import Dismissed
 from .rebalance import ClassicRebalance
 from .requests import ClassicCode, ClassicJoin, ClassicJoined, ClassicSynced
 from .seats import Seat, member_of
@@ -168,6 +169,7 @@ class Joining:
             self._at.reply(old.join, ClassicJoined(fenced, old_id))
         if old.sync is not None:
             self._at.reply(old.sync, ClassicSynced(fenced))
+        self._at.do(Dismissed(old_id, fenced))
         if old_id in self._rebalance.unsynced:
             self._rebalance.unsynced.discard(old_id)
             self._rebalance.unsynced.add(member.member_id)

@@ -73,6 +73,14 @@ class Rejoin:
 
 
 @dataclass(frozen=True, slots=True)
+class Dismissed:
+    """No member any more: what its next heartbeat, or one that is parked, is answered."""
+
+    member_id: str
+    code: ClassicCode
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """For people: another state, and why (with the words that the client gave, KIP-800)."""
 
@@ -82,4 +90,4 @@ class Moved:
     reason: str
 
 
-ClassicAction = Persist | ClassicReply | Rejoin | Moved
+ClassicAction = Persist | ClassicReply | Rejoin | Dismissed | Moved

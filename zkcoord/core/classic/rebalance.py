@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .barrier import Barrier, initial_barrier
 from .checks import protocol_code
-from .messages import Rejoin
+from .messages import Dismissed, Rejoin
 from .requests import ClassicCode, ClassicJoined, ClassicSync, ClassicSynced
 from .seats import Seat
 from .standing import Standing, Step
@@ -161,6 +161,8 @@ class ClassicRebalance:
             self._at.reply(seat.join, ClassicJoined(unknown))
         if seat is not None and seat.sync is not None:
             self._at.reply(seat.sync, ClassicSynced(unknown))
+        if seat is not None:
+            self._at.do(Dismissed(member_id, unknown))
 
     def emptied(self, state: ClassicState) -> None:
         """It goes on, without members."""
