@@ -152,7 +152,7 @@ class Joining:
             )
             flight = self._at.persist(Step.REPLACEMENT, state)
             flight.tickets.append(ticket)
-            flight.old_id, flight.member, flight.request = old_id, member, request
+            flight.old_id, flight.request = old_id, request
             return
         self._replaced(now_ms, old_id, request)
         self._at.seats.joins(self._at.seats.seats[request.fresh_id], ticket)

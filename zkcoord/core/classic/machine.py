@@ -9,8 +9,9 @@ own began with: everything that decides is persisted before it is answered.
   until then the old one is the member.
 * Nobody is left: that is persisted, then the LeaveGroup that led to it is answered.
 
-So whoever has been answered something finds it again at another coordinator (`restore`), in the
-same generation. A rebalance that has begun is not persisted: who was told of it joins again.
+So whoever has joined, or has its assignment, finds it again at another coordinator (`restore`), in
+the same generation. A rebalance that has begun is not persisted, nor who left or was fenced in it:
+who was told of it joins again, and who is gone is not heard of, whoever coordinates then.
 
 While something is being persisted, requests that change something wait, in order; what only reads
 (Heartbeat, OffsetCommit, DescribeGroups) is answered by what holds until then, and no timer ends.
@@ -172,10 +173,9 @@ class ClassicGroup:
         return ClassicCode.REBALANCE_IN_PROGRESS if self._at.phase is PREPARING else NONE
 
     def _commit(self, now_ms: int, request: CommitCheck) -> ClassicCode:
-        if not self._at.exists and not request.in_transaction:
-            if request.generation >= 0:
-                return ClassicCode.ILLEGAL_GENERATION
-            self._at.exists = True
+        if not self._at.exists and request.generation >= 0 and not request.in_transaction:
+            return ClassicCode.ILLEGAL_GENERATION
+        self._at.exists = True
         code = commit_code(self._at.seats, self._at.phase, self._at.generation, request)
         seat = self._at.seats.seats.get(request.member_id)
         if code is NONE and seat is not None and not request.in_transaction:

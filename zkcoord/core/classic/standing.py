@@ -22,7 +22,7 @@ from .requests import (
     JoinedPeer,
 )
 from .seats import Seat, Seats
-from .state import ClassicMember, ClassicOptions, ClassicPhase, ClassicState, size_of
+from .state import ClassicOptions, ClassicPhase, ClassicState, size_of
 
 
 class Step(enum.Enum):
@@ -47,7 +47,6 @@ class InFlight:
     tickets: list[int] = field(default_factory=list)
     left: list[tuple[int, ClassicLeft]] = field(default_factory=list)
     old_id: str = ""
-    member: ClassicMember | None = None
     request: ClassicJoin | None = None
 
 
