@@ -26,6 +26,8 @@ from zkcoord.core.classic.requests import (
     classic_refusal,
     while_loading,
 )
+from zkcoord.core.classic.seats import Seat, Seats, member_of
+from zkcoord.core.classic.standing import WaitingRequests
 from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.classic.table import ClassicTransitionError, Trigger, judged
 from zkcoord.core.classic.voting import Ballot
@@ -101,6 +103,44 @@ def test_expiries_are_those_of_a_list(seed: int) -> None:
         assert len(expiries._heap) <= 2 * 100 + 64 + 100
 
 
+def test_expiries_keep_nothing_of_those_who_are_gone() -> None:
+    expiries = Expiries()
+    for number in range(10_000):
+        expiries.arm(str(number), 1_000_000)
+        expiries.disarm(str(number))
+    assert len(expiries._heap) <= 2 * 64 and len(expiries._earliest) <= 2 * 64
+    expiries.arm("last", 5)
+    assert expiries.next_ms() == 5
+
+
+def test_whom_members_would_elect_changes_nothing() -> None:
+    seats = Seats()
+    for name, protocols in (("a", named("x", "y")), ("b", named("y", "x"))):
+        seats.add(Seat(member_of(join(1, protocols, instance=name), name)))
+    other = member_of(join(2, named("x"), instance="b"), "c")
+    assert seats.elected() == "x"
+    assert seats.elected_with(other, "b") == "x"
+    assert seats.elected_with(member_of(join(2, named("y"), instance="a"), "c"), "a") == "y"
+    assert seats.ballot.accepts(named("y")) and seats.ballot.accepts(named("x"))
+    assert seats.ballot.members == 2
+    seats.replace("b", other)
+    assert not seats.ballot.accepts(named("y")) and seats.ballot.accepts(named("x"))
+
+
+def test_what_waits_is_bounded_by_its_bytes() -> None:
+    options = bounds.ClassicOptions(waiting_bytes_max=100)
+    waiting = WaitingRequests(options)
+    large = join(1, (("range", bytes(60)),))
+    assert waiting.add(1, large)
+    assert not waiting.add(2, large)
+    assert waiting.add(3, ClassicBeat("a", 1))
+    assert waiting.add(4, ClassicSync("a", 1, assignments=(("a", bytes(40)),)))
+    assert not waiting.add(5, ClassicSync("a", 1, assignments=(("a", b"1"),)))
+    assert [waiting.next()[0] for _ in range(3)] == [1, 3, 4]
+    assert not waiting
+    assert waiting.add(6, join(1, (("range", bytes(200)),)))  # alone, whatever its size
+
+
 def test_a_first_barrier_ends_with_the_rebalance_timeout() -> None:
     barrier = initial_barrier(0, 300, 1_000)
     ends = []
@@ -162,6 +202,14 @@ def join(member: int, protocols: tuple[tuple[str, bytes], ...], **more: object) 
 def test_what_is_too_large_is_refused(request_: ClassicJoin, code: int) -> None:
     answer = said(MachineSide(OPTIONS), request_)
     assert answer is not None and answer.code == code
+
+
+def test_what_is_just_not_too_large_is_not_refused() -> None:
+    side = MachineSide(OPTIONS)
+    name = "x" * bounds.PROTOCOL_CHARS_MAX
+    names = [name, *(f"p{n}" for n in range(bounds.PROTOCOLS_MAX - 1))]
+    lists = tuple((one, b"") for one in names)
+    assert said(side, join(1, lists, instance="x" * bounds.INSTANCE_CHARS_MAX)) is None
 
 
 def test_ids_that_are_not_used_are_bounded() -> None:

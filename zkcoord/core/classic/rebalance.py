@@ -19,7 +19,8 @@ UNKNOWN = ""  # the id of who has none
 
 
 class ClassicRebalance:
-    """Of one group. `barrier`: who has not joined is waited for; `unsynced`: who has not asked for
+    """Of one group. `barrier`: who has not joined is waited for (None: no longer, also while that is
+    being persisted); `unsynced`: who has not asked for
     its assignment.
     """
 
@@ -53,11 +54,7 @@ class ClassicRebalance:
 
     def look(self, now_ms: int) -> None:
         """Whether the barrier is complete."""
-        if (
-            self._at.phase is not PREPARING
-            or self._at.in_flight is not None
-            or self.barrier is None
-        ):
+        if self._at.phase is not PREPARING or self.barrier is None:
             return
         if not self.barrier.is_initial and self._at.seats.all_joined:
             self._complete(now_ms)
