@@ -19,9 +19,8 @@ UNKNOWN = ""  # the id of who has none
 
 
 class ClassicRebalance:
-    """Of one group. `barrier`: who has not joined is waited for (None: no longer, also while that is
-    being persisted); `unsynced`: who has not asked for
-    its assignment.
+    """Of one group. `barrier`: who has not joined is waited for (None: nobody is, also while that
+    is being persisted); `unsynced`: who has not asked for its assignment.
     """
 
     def __init__(self, at: Standing) -> None:
