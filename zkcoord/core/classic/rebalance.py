@@ -11,11 +11,22 @@ from .messages import Dismissed, Rejoin
 from .requests import ClassicCode, ClassicJoined, ClassicSync, ClassicSynced
 from .seats import Seat
 from .standing import Standing, Step
-from .state import ASSIGNMENT_BYTES_MAX, WORDS_CHARS_MAX, ClassicPhase, ClassicState, size_of
+from .state import (
+    ASSIGNMENT_BYTES_MAX,
+    WORDS_CHARS_MAX,
+    ClassicMember,
+    ClassicPhase,
+    ClassicState,
+    size_of,
+)
 
 EMPTY, PREPARING, COMPLETING, STABLE, _ = ClassicPhase
 NONE = ClassicCode.NONE
 UNKNOWN = ""  # the id of who has none
+
+
+def _unassigned(member: ClassicMember) -> ClassicMember:
+    return replace(member, assignment=b"") if member.assignment else member
 
 
 class ClassicRebalance:
@@ -73,7 +84,7 @@ class ClassicRebalance:
             state = ClassicState(EMPTY, self._at.highest, self._at.protocol_type)
             self._at.persist(Step.EMPTIED, state)
             return
-        members = tuple(replace(seat.member, assignment=b"") for seat in self._at.seats)
+        members = tuple(_unassigned(seat.member) for seat in self._at.seats)
         state = ClassicState(
             COMPLETING,
             self._at.highest,
@@ -89,7 +100,7 @@ class ClassicRebalance:
         self._at.generation, self._at.protocol = state.generation, state.protocol
         self._at.move(COMPLETING, "all have joined")
         for seat in self._at.seats:
-            seat.member = replace(seat.member, assignment=b"")
+            seat.member = _unassigned(seat.member)
         for seat in self._at.seats:
             leads = self._at.seats.leader == seat.member.member_id
             ticket = self._at.seats.joined(seat)
