@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SubscriptionError,
         UnknownPartitionError,
         UnreadableOffsetError,
+        ZooKeeperDeniedError,
     )
     from consumer.observer import Observer
     from consumer.options import DEFAULT_CONFIG
@@ -102,6 +103,7 @@ _FROM = {
     "SubscriptionError": "consumer.errors",
     "UnknownPartitionError": "consumer.errors",
     "UnreadableOffsetError": "consumer.errors",
+    "ZooKeeperDeniedError": "consumer.errors",
 }
 
 __all__ = [
@@ -146,6 +148,7 @@ __all__ = [
     "UnknownPartitionError",
     "UnreadableOffsetError",
     "WhiteList",
+    "ZooKeeperDeniedError",
     "ZookeeperConsumerConnector",
 ]
 

@@ -48,9 +48,11 @@
         ├── MessageStreamsExistError             (also IllegalStateError)
         │           a connector makes message streams once
         ├── CommitRefusedError                   (also CommitFailedError)
-        │           Kafka refused to store offsets that are kept there
+        │           a commit that cannot be stored as it is, in ZooKeeper or in Kafka
         ├── CommitUnavailableError               (also KafkaTimeoutError, retriable)
         │           ZooKeeper did not answer in time
+        ├── ZooKeeperDeniedError                 (also GroupAuthorizationFailedError)
+        │           what the group has stored may not be read by this consumer
         ├── UnknownPartitionError                (also UnknownTopicOrPartitionError and
         │           KafkaTimeoutError) offsets of a topic or partition that is not there
         └── BrokersUnreachableError              (also KafkaTimeoutError, retriable)
@@ -243,18 +245,45 @@ class OffsetResetError(ConsumerError, kafka_errors.CommitFailedError):
 
 
 class CommitRefusedError(ConsumerError, kafka_errors.CommitFailedError):
-    """Kafka refused a commit, where offsets are kept there; `partitions` are those that it
-    names.
+    """A commit that cannot be stored as it is, however often it is tried: ZooKeeper does not let
+    this consumer, nobody makes what the group consists of, or, where offsets are kept there, Kafka
+    refused it. `partitions` are those that it names.
     """
 
     def __init__(self, partitions: Iterable[tuple[str, int]], why: str) -> None:
         self.partitions = tuple(sorted(partitions))
-        super().__init__(
-            "Kafka refused to store offsets of"
-            f" {', '.join(f'{topic}-{number}' for topic, number in self.partitions)} ({why}): see"
-            " that the group has no members of Kafka's own protocol, and that this client may read"
-            " the group (ACLs)"
-        )
+        named = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
+        super().__init__(f"the commit was refused for {named}: {why}")
+
+
+def kafka_refused(error: BaseException) -> str:
+    """Why Kafka did not store offsets that it keeps, and will not."""
+    return (
+        f"Kafka refused to store them ({described(error)}): see that the group has no members of"
+        " Kafka's own protocol, and that this client may read the group (ACLs)"
+    )
+
+
+def kafka_away(error: BaseException) -> str:
+    """Why Kafka did not store offsets that it keeps, and may yet."""
+    return f"Kafka did not store the offsets ({described(error)})"
+
+
+def not_let(path: str, does: str = "read") -> str:
+    """The sentence for a node with which this consumer may not do that."""
+    return (
+        f"ZooKeeper does not let this consumer {does} {path} (NoAuth): give it credentials that may"
+    )
+
+
+class ZooKeeperDeniedError(ConsumerError, kafka_errors.GroupAuthorizationFailedError):
+    """What the group has stored may not be read by this consumer: `node`. What may be read goes on;
+    so does this once it may.
+    """
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        super().__init__(not_let(node))
 
 
 class CommitUnavailableError(ConsumerError, kafka_errors.KafkaTimeoutError):

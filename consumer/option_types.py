@@ -29,6 +29,7 @@ from zkcoord.zk.port import PERMISSIONS, AclEntry
 
 NUMBER_MAX = 2**31 - 1
 SHOWN_CHARS_MAX = 200
+WIRE_TEXT_BYTES_MAX = 2**15 - 1
 PERMISSIONS_ALL = sum(PERMISSIONS.values())
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -111,6 +112,15 @@ def _text(given: Any) -> str:
     if not isinstance(given, str) or not is_text(given):
         raise ValueError(given)
     return given
+
+
+def _wire_text(given: Any) -> str:
+    """Text as Kafka's protocol holds it."""
+    found = _text(given)
+    size = len(found.encode())
+    if size > WIRE_TEXT_BYTES_MAX:
+        raise _Said(f"{size} bytes")
+    return found
 
 
 def _servers(given: Any) -> Any:
@@ -301,6 +311,7 @@ _DESERIALIZER = OptionType(
 _SESSION = OptionType(
     _within(1, NUMBER_MAX, False), "give a number of milliseconds above 0 (18000 is usual)"
 )
+_WIRE_TEXT = OptionType(_wire_text, f"write a text of at most {WIRE_TEXT_BYTES_MAX} bytes")
 _CERTIFICATES = file("with certificates in PEM form")
 _KEY = file("with a private key in PEM form")
 
@@ -308,8 +319,8 @@ _THEIRS: dict[str, OptionType] = {
     "bootstrap_servers": OptionType(
         _servers, 'write "host:port,host:port", or a list of "host:port"', True
     ),
-    "client_id": text(False),
-    "client_rack": text(False),
+    "client_id": _WIRE_TEXT,
+    "client_rack": _WIRE_TEXT,
     "group_id": text(example="the name of a group as text"),
     "group_instance_id": text(example="1 to 249 of the characters A-Z a-z 0-9 . _ -"),
     "key_deserializer": _DESERIALIZER,

@@ -25,8 +25,10 @@ import kafka
 from consumer.certificates import TLS_PROTOCOLS, broker_context
 from consumer.errors import ConsumerOptionError
 from consumer.librdkafka_settings import check_mappable
-from consumer.option_types import read_option
+from consumer.option_types import quoted, read_option
+from zkcoord.words import is_utf8
 from zkcoord.znodes import names
+from zkcoord.znodes.registration import LIST_CHARS_MAX
 from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX
 
 COMMIT_TIMEOUT_MS = 10_000
@@ -193,7 +195,7 @@ def assignor_names(strategies: Any) -> tuple[str, ...]:
         given = item if isinstance(item, str) else getattr(item, "name", None)
         if not isinstance(given, str) or ASSIGNOR_NAME.fullmatch(given) is None:
             raise ConsumerOptionError(
-                f"partition_assignment_strategy names {item!r}: use 'range', 'roundrobin',"
+                f"partition_assignment_strategy names {quoted(item)}: use 'range', 'roundrobin',"
                 " 'sticky', a custom assignor's name, or kafka-python's classes of these names"
             )
         name = KAFKA_NAMES.get(given, given)
@@ -204,6 +206,13 @@ def assignor_names(strategies: Any) -> tuple[str, ...]:
             "partition_assignment_strategy is empty: name at least one assignor, for example"
             " ('sticky',)"
         )
+    size = len(",".join(found))
+    if size > LIST_CHARS_MAX:
+        raise ConsumerOptionError(
+            f"partition_assignment_strategy names {len(found)} assignors, {size} characters with"
+            f" the commas between them: give the few that the group votes for, {LIST_CHARS_MAX}"
+            " characters at most"
+        )
     return tuple(found)
 
 
@@ -212,11 +221,11 @@ def user_data_of(given: str | Callable[[], str]) -> str:
     `ConsumerOptionError`, and what the function raises.
     """
     text: object = given() if callable(given) else given
-    if not isinstance(text, str) or len(text) > USER_DATA_CHARS_MAX:
+    if not isinstance(text, str) or len(text) > USER_DATA_CHARS_MAX or not is_utf8(text):
         raise ConsumerOptionError(
             "assignment_user_data gives"
-            f" {names.shown(text) if isinstance(text, str) else repr(text)}: it must be text of at"
-            f" most {USER_DATA_CHARS_MAX} characters"
+            f" {names.shown(text) if isinstance(text, str) else quoted(text)}: it must be text of"
+            f" at most {USER_DATA_CHARS_MAX} characters, none of them half a surrogate pair"
         )
     return text
 

@@ -20,4 +20,9 @@ def is_text(given: str) -> bool:
     """Whether it can be written in UTF-8 and read by C libraries, which a NUL ends and half of a
     surrogate pair may crash.
     """
-    return "\0" not in given and given.encode("utf-8", "replace").decode() == given
+    return "\0" not in given and is_utf8(given)
+
+
+def is_utf8(given: str) -> bool:
+    """Whether it can be written in UTF-8, as half of a surrogate pair cannot."""
+    return given.encode("utf-8", "replace").decode() == given

@@ -222,6 +222,7 @@ class GroupSession:
                 str(config["initial_offsets"]),
                 self.committer.answered,
             )
+            self.committer.unanswered = self.by_hand.unanswered
         self.by_hand.place()
 
     def _leave_by_hand(self, by_hand: HandAssignment, autocommit: bool, timeout_ms: float) -> None:

@@ -241,8 +241,9 @@ class KafkaConsumer:
         """Store next offsets (default: the positions of all assigned partitions) and wait for it.
 
         Raises `IllegalStateError` (no group), `TypeError` and `ValueError` (no offsets),
-        `OffsetMetadataTooLargeError`, `NotOwnedError` (a `CommitFailedError`),
-        `CommitUnavailableError` (retriable; ZooKeeper did not answer within `timeout_ms`).
+        `OffsetMetadataTooLargeError`, `NotOwnedError` and `CommitRefusedError` (both a
+        `CommitFailedError`), `CommitUnavailableError` (retriable; ZooKeeper did not answer within
+        `timeout_ms`).
         """
         self._offsets.commit(offsets, timeout_ms)
 
@@ -267,7 +268,7 @@ class KafkaConsumer:
         """The stored next offset of a partition, None where there is none; with `metadata` an
         `OffsetAndMetadata`. Of a list or set of partitions: {partition: the same}, in one request.
         Raises `IllegalStateError` (no group), `TypeError`, `CommitUnavailableError` (ZooKeeper did
-        not answer in time).
+        not answer in time), `ZooKeeperDeniedError` (it does not let this consumer read them).
         """
         return self._offsets.committed(partition, metadata, timeout_ms)
 

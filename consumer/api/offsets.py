@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,6 +14,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.api.group_session import GroupSession
 from consumer.api.setup import ConsumerSetup
 from consumer.fetch.record_iterator import TakenRecords
+from consumer.offsets.by_hand import HandAssignment
 from consumer.offsets.committed import committed_in_kafka, stored_offsets
 from consumer.offsets.committer import (
     CommitCallback,
@@ -19,6 +22,8 @@ from consumer.offsets.committer import (
     checked_partition,
     needs_group,
 )
+
+LOOK_S = 0.02
 
 
 class Offsets:
@@ -106,8 +111,11 @@ class Offsets:
             return left
         limit_ms = self._config["request_timeout_ms"] if timeout_ms is None else timeout_ms
         by_hand = self._session.by_hand
-        if by_hand is not None and not by_hand.placed.wait(limit_ms / 1000):
-            return None
+        if by_hand is not None:
+            if not by_hand.placed.wait(limit_ms / 1000):
+                return None
+            if by_hand.waits:
+                return self._beside_others(by_hand, partition, limit_ms)
         known = self._unset_aside(partition)
         if known is not None:
             return known
@@ -122,6 +130,28 @@ class Offsets:
             standing = self._data.position(partition)
             found = None if standing is None else standing.offset
         return None if found is None else int(found)
+
+    def _beside_others(
+        self, by_hand: HandAssignment, partition: TopicPartition, limit_ms: float
+    ) -> int | None:
+        """Where a partition stands beside others that wait, and which kafka-python would reset when
+        it is asked for any. Raises why, for one of those.
+        """
+        if partition not in self._data.assigned():
+            raise IllegalStateError("Partition is not assigned")
+        deadline = time.monotonic() + limit_ms / 1000
+        known = self._unset_aside(partition)
+        if known is not None:
+            return known
+        while (standing := self._data.position(partition)) is None:
+            why = by_hand.why_waits(partition)
+            if why is not None:
+                raise why
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            threading.Event().wait(min(LOOK_S, left))
+        return int(standing.offset)
 
     def _unset_aside(self, partition: TopicPartition) -> int | None:
         """Where a partition stands beside others of which nothing says where they begin, and which

@@ -16,9 +16,11 @@ from consumer.fetch.choose_client import choose_client
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.broker_discovery import find_listeners
+from consumer.member.registrable import check_registrable
 from consumer.member.thread import member_options, zk_options
 from consumer.observer import AssignmentObserver, Observer
 from consumer.options import ConsumerOptions, check
+from zkcoord.core.model import Subscription
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.paths import Layout, layout_named
 
@@ -56,10 +58,10 @@ def set_up(configs: Mapping[str, Any], topics: Collection[str] = ()) -> Consumer
     """
     options = check(dict(configs))
     # What can be refused is refused before anything is opened.
-    if topics:
-        subscription_of(tuple(topics), None)
+    wanted = subscription_of(tuple(topics), None) if topics else Subscription()
     if options.config["group_id"] is not None:
-        member_options(options)
+        told = options.config["assignment_user_data"]
+        check_registrable(member_options(options), wanted, "" if callable(told) else told)
     zk = zk_options(options) if options.config["zookeeper_connect"] is not None else None
     layout = layout_named(options.config["zookeeper_layout"])
     config = dict(options.config)

@@ -22,6 +22,8 @@ from consumer.assignment.listener import RebalanceListenerInvoker, check_listene
 from consumer.assignment.subscription import python_regex, subscription_of, topics_of, wants
 from consumer.core import messages as msg
 from consumer.fetch.record_iterator import TakenRecords
+from consumer.member.registrable import check_registrable
+from consumer.member.thread import member_options
 from consumer.offsets.committer import numbers_of
 from consumer.options import user_data_of
 from zkcoord.core.model import Subscription
@@ -39,6 +41,7 @@ class Subscriptions:
         listener: RebalanceListenerInvoker,
         records: TakenRecords,
     ) -> None:
+        self._options = setup.options
         self._config = setup.config
         self._data = setup.data
         self._alone = setup.alone
@@ -69,9 +72,10 @@ class Subscriptions:
 
     def choose(self, wanted: Subscription, listener: Any) -> None:
         """Join the group with this subscription, or change it. Raises what a function given as
-        `assignment_user_data` raises.
+        `assignment_user_data` raises, and what `check_registrable` raises.
         """
         user_data = user_data_of(self._config["assignment_user_data"])
+        check_registrable(member_options(self._options), wanted, user_data)
         self._listener.listener = listener
         self._wanted = wanted
         self._data.prepare(topics_of(wanted))

@@ -12,13 +12,23 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from consumer.errors import ConsumerOptionError
+from consumer.errors import ConsumerOptionError, SessionRefusedError, not_let
 from consumer.member.one_query import ask
 from zkcoord.core.model import Malformed
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.listeners import Listeners, by_answer, chosen, listeners_of
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Children, GetChildren, GetData, Node, Port, ReadDone, ReadResult
+from zkcoord.zk.port import (
+    Children,
+    Denied,
+    GetChildren,
+    GetData,
+    Node,
+    Port,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+)
 from zkcoord.znodes.kafka import BrokerData, decode_broker
 from zkcoord.znodes.paths import Layout
 
@@ -41,13 +51,21 @@ class BrokerReader:
         self.layout = layout
         self.protocol = protocol
         self.done = done
+        # A node that may not be read: what is hidden is not absent.
+        self.hidden = ""
 
     def begin(self) -> None:
         """Start; on the thread of the port's loop."""
         self.port.read([GetChildren(self.layout.brokers_root)], self._ids)
 
+    def _note(self, path: str, answer: ReadAnswer) -> None:
+        if isinstance(answer, Denied):
+            self.hidden = path
+
     def _ids(self, result: ReadResult) -> None:
         answer = result.answers[0] if isinstance(result, ReadDone) else None
+        if answer is not None:
+            self._note(self.layout.brokers_root, answer)
         ids = answer.names[:BROKERS_MAX] if isinstance(answer, Children) else ()
         if ids:
             self.port.read(
@@ -58,6 +76,8 @@ class BrokerReader:
 
     def _data(self, ids: Iterable[str], result: ReadResult) -> None:
         answers = result.answers if isinstance(result, ReadDone) else ()
+        for i, answer in zip(ids, answers, strict=False):
+            self._note(self.layout.broker(i), answer)
         brokers = [
             broker
             for i, a in zip(ids, answers, strict=False)
@@ -79,13 +99,19 @@ def find_listeners(
 ) -> Listeners:
     """The listeners of the live brokers to try, one after the other: those first that take a
     connection; `listener` alone where it is given. Raises `SessionRefusedError` when ZooKeeper
-    cannot be used, `ConsumerOptionError` when no broker, or no such listener, is there.
+    cannot be used or does not let it read them, `ConsumerOptionError` when no broker, or no such
+    listener, is there.
     """
 
+    readers: list[BrokerReader] = []
+
     def read(port: Port, done: Callable[[Listeners], None]) -> None:
-        BrokerReader(port, layout, protocol, done).begin()
+        readers.append(BrokerReader(port, layout, protocol, done))
+        readers[-1].begin()
 
     found = ask(zk, read, timeout_s)
+    if not found and readers and readers[-1].hidden:
+        raise SessionRefusedError(not_let(readers[-1].hidden))
     if not found:
         raise ConsumerOptionError(
             f"no live broker with a {protocol} listener is registered under"

@@ -19,6 +19,7 @@ from consumer.core.phases import Phase
 from consumer.member.joining.group_nodes import read_mode
 from consumer.member.joining.missing_nodes import make_missing, with_parents
 from consumer.member.joining.registration import Ended, Joined, Registration
+from consumer.member.joining.unserved_asks import UnservedAsks
 from zkcoord.core.model import Malformed
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
@@ -45,6 +46,7 @@ from zkcoord.zk.port import (
     Suspended,
     WatchMode,
 )
+from zkcoord.zk.term.election import leads
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
@@ -101,6 +103,7 @@ class MemberDriver:
         on_session: Callable[[int], None] = lambda session_id: None,
         outage: Outage | None = None,
         roles: Roles | None = None,
+        unserved: UnservedAsks | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.layout = layout
@@ -114,6 +117,7 @@ class MemberDriver:
         self.on_session = on_session
         self.outage = outage
         self.roles = roles
+        self.unserved = unserved
         self.core = GroupMember(options)
         self.multis = MemberMultis(layout, options, acl, wall_clock)
         self.reopen_at_ms: int | None = None
@@ -375,6 +379,7 @@ class MemberDriver:
             self.acl,
             self.roles,
             self._waits,
+            self.unserved,
         )
         self.joining.begin()
 
@@ -453,7 +458,7 @@ class MemberDriver:
                 if report is not None and not isinstance(report, Malformed)
                 else "new"
             )
-            alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+            alive = leads(leader)
             self._feed(ev.LeaderSeen(self.clock(), alive, state))
 
     # writes

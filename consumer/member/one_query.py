@@ -5,31 +5,47 @@ membership.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from consumer.errors import SessionRefusedError
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
-from zkcoord.zk.loop import Loop
+from zkcoord.zk.loop import Driver, Loop
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Closed, Connected, Expired, Port, PortEvent, Refused
+from zkcoord.zk.port import Closed, Connected, Expired, Fired, Port, PortEvent, Refused
 
 T = TypeVar("T")
+
+
+class QuestionDriver(Driver, Protocol):
+    """What waits for an answer that takes time, on the question's loop."""
+
+    def fired(self, event: Fired) -> None:
+        """A watch saw something."""
 
 
 class OneQuery(Generic[T]):
     """A session that is closed as soon as there is an answer."""
 
-    def __init__(self, zk: ZkOptions, begin: Callable[[Port, Callable[[T], None]], None]) -> None:
+    def __init__(
+        self,
+        zk: ZkOptions,
+        begin: Callable[[Port, Callable[[T], None]], None],
+        waiting: QuestionDriver | None = None,
+    ) -> None:
         self.loop = Loop("question")
         self.done, self.over = Bell(), Bell()
         self.answers: list[T] = []
         self.refused = ""
         self._begin = begin
+        self._waiting = waiting
         self._ports: list[Port] = []
         self.loop.post(
             lambda: self._ports.append(KazooEnsemble(zk, self.loop.post).open(self._event))
         )
+
+        if waiting is not None:
+            self.loop.attach(waiting)
 
     def _finish(self, answer: T) -> None:
         self.answers.append(answer)
@@ -44,6 +60,8 @@ class OneQuery(Generic[T]):
     def _event(self, happened: PortEvent) -> None:
         if isinstance(happened, Connected) and not self.done.is_set():
             self._begin(self._ports[0], self._finish)
+        elif isinstance(happened, Fired) and self._waiting is not None and not self.done.is_set():
+            self._waiting.fired(happened)
         elif isinstance(happened, Refused):
             self.refused = happened.reason
         if isinstance(happened, (Refused, Closed, Expired)):
@@ -52,12 +70,15 @@ class OneQuery(Generic[T]):
 
 
 def ask(
-    zk: ZkOptions, begin: Callable[[Port, Callable[[T], None]], None], timeout_s: float
+    zk: ZkOptions,
+    begin: Callable[[Port, Callable[[T], None]], None],
+    timeout_s: float,
+    waiting: QuestionDriver | None = None,
 ) -> T | None:
     """What `begin(port, answer)` gives to `answer`, None when it gives nothing within `timeout_s`.
     Raises `SessionRefusedError` when ZooKeeper cannot be used.
     """
-    question = OneQuery(zk, begin)
+    question = OneQuery(zk, begin, waiting)
     question.loop.start()
     if not question.done.wait(timeout_s):
         question.loop.post(question.close)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from consumer.core.messages import Close, FromFetcher, ToFetcher
 from consumer.core.options import MemberOptions
 from consumer.member.driver import MemberDriver
+from consumer.member.joining.unserved_asks import unserved_asks
 from consumer.member.metrics import MemberMetrics
 from consumer.member.quorum_probe import QuorumProbe
 from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
@@ -31,8 +32,9 @@ from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
 from zkcoord.zk.port import OPEN_ACL, AclEntry, Port, Read, ReadResult
-from zkcoord.znodes.names import chosen_consumer_id, consumer_id, validate_group
+from zkcoord.znodes.names import chosen_consumer_id, consumer_id, printable, validate_group
 from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.registration import TEXT_CHARS_MAX
 
 T = TypeVar("T")
 GUARDIAN_STOP_S = 1.5
@@ -84,8 +86,8 @@ def member_options(options: ConsumerOptions) -> MemberOptions:
         chosen_consumer_id(group, c["consumer_id"], 0, "0" * 8)
     return MemberOptions(
         group=group,
-        host=socket.gethostname(),
-        client=str(c["client_id"]),
+        host=printable(socket.gethostname(), TEXT_CHARS_MAX),
+        client=printable(c["client_id"], TEXT_CHARS_MAX),
         consumer_id=c["consumer_id"],
         process=secrets.token_hex(8),
         assignors=options.assignors,
@@ -156,6 +158,7 @@ class MemberThread:
             self._on_session,
             self._outage,
             zk.roles,
+            unserved_asks(zk, self.layout),
         )
 
     def start(self) -> None:

@@ -14,7 +14,7 @@ from kafka.errors import RetriableError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core.topic_incarnations import Fate, counts, fate
-from consumer.errors import CommitUnavailableError, UnreadableOffsetError
+from consumer.errors import CommitUnavailableError, UnreadableOffsetError, ZooKeeperDeniedError
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.one_query import ask
 from consumer.member.partition_reader import beside_of, metadata_of
@@ -51,7 +51,8 @@ def stored_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """The next offsets of these partitions, and what was committed beside each; those without one
     are left out. Raises `CommitUnavailableError` without an answer within `timeout_s`,
-    `SessionRefusedError`, `UnreadableOffsetError` where what counts is no offset.
+    `SessionRefusedError`, `ZooKeeperDeniedError`, `UnreadableOffsetError` where what counts is no
+    offset.
     """
     reads = stored_reads(layout, group, partitions)
     deadline = time.monotonic() + timeout_s
@@ -62,8 +63,9 @@ def stored_offsets(
         answers += _answers(
             thread, zk, reads[at : at + count], max(0.0, deadline - time.monotonic())
         )
-    if any(isinstance(answer, Denied) for answer in answers):
-        raise _unread(timeout_s)
+    secret = hidden(reads, answers)
+    if secret:
+        raise ZooKeeperDeniedError(secret)
     stored, unreadable = stored_of(partitions, answers)
     for tp, bad in unreadable.items():
         node = layout.offset(group, ModelPartition(*tp))
@@ -86,6 +88,16 @@ def stored_reads(layout: Layout, group: str, partitions: Sequence[TopicPartition
         for path in (layout.offset(group, tp), layout.commit_metadata(group, tp))
     )
     return [*of_topics, *of_partitions]
+
+
+def hidden(reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> str:
+    """The path of a node that may not be read; "" where there is none. What is hidden is not
+    absent.
+    """
+    for read, answer in zip(reads, answers, strict=True):
+        if isinstance(answer, Denied):
+            return read.path
+    return ""
 
 
 def stored_of(

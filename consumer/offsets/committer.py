@@ -31,6 +31,7 @@ from consumer.errors import (
     OffsetResetError,
 )
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.words import is_utf8
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.clock import boot_ms
 from zkcoord.znodes import names
@@ -63,21 +64,23 @@ class Pending:
         # Called after that, on the member's thread.
         self.then = then
 
-    def error(self, lost: Mapping[TopicPartition, str] | None = None) -> Exception | None:
+    def error(
+        self, lost: Mapping[TopicPartition, str] | None = None, unanswered: str = ""
+    ) -> Exception | None:
         """What the application gets; None when the commit happened. `lost`: what it lost since
-        it polled, and why.
+        it polled, and why; `unanswered`: who did not answer, if it was not ZooKeeper.
         """
         done = self.answer
         if done is not None and done.outcome is CommitOutcome.REFUSED:
             return CommitRefusedError(done.partitions, done.why)
         if done is not None and done.outcome is CommitOutcome.UNAVAILABLE and done.why:
             return CommitUnavailableError(
-                f"Kafka did not store the offsets ({done.why}): the commit may not have happened,"
-                " try it again"
+                f"{done.why}: the commit may not have happened, try it again"
             )
         if done is None or done.outcome is CommitOutcome.UNAVAILABLE:
             return CommitUnavailableError(
-                "ZooKeeper did not answer in time: the commit may not have happened, try it again"
+                f"{unanswered or 'ZooKeeper did not answer'} in time: the commit may not have"
+                " happened, try it again"
             )
         if done.outcome is CommitOutcome.OK:
             return None
@@ -130,6 +133,8 @@ class Committer:
         self.interval_ms = interval_ms
         # For how long a commit is waited for, where the application does not say.
         self.timeout_ms = timeout_ms
+        # Who has not answered yet; "": ZooKeeper.
+        self.unanswered: Callable[[], str] = lambda: ""
         # When the next automatic commit is due (`boot_ms`).
         self.due_ms: int | None = None if interval_ms is None else boot_ms() + interval_ms
         self._tokens = itertools.count(1)
@@ -140,8 +145,8 @@ class Committer:
         self._finished: deque[Callable[[], Any]] = deque()
         # The last automatic commit.
         self._automatic: Pending | None = None
-        # Whether the last automatic commit was not stored, which is logged once.
-        self._unstored = False
+        # Why the last automatic commit was not stored, which is logged once; "" where it was.
+        self._unstored = ""
 
     def answered(self, done: msg.CommitDone) -> None:
         """Take the answer to a commit, on the member's thread."""
@@ -195,13 +200,19 @@ class Committer:
         too_large = metadata_error(wanted or {})
         if too_large is not None:
             raise too_large
+        said: Exception | None = None
         while True:
             if wanted is None:
                 self._refuse_lost()
                 offsets, assignment_epoch = self.state.positions()
             if not offsets:
                 return
-            error = self._once(Pending(offsets, assignment_epoch), deadline)
+            pending = Pending(offsets, assignment_epoch)
+            error = self._once(pending, deadline)
+            if pending.answer is None:
+                error = said or error  # the time was over before it was said again
+            elif pending.answer.why:
+                said = error
             left = deadline - time.monotonic()
             if error is None:
                 return
@@ -227,9 +238,11 @@ class Committer:
         if self.state.failure is not None:
             raise self.state.failure
         token = self._send(pending)
+        unanswered = ""
         if not pending.answered.wait(max(0.0, deadline - time.monotonic())):
             self._pending.pop(token, None)
-        return pending.error(self.state.lost_of(pending.offsets))
+            unanswered = self.unanswered()
+        return pending.error(self.state.lost_of(pending.offsets), unanswered)
 
     def start(
         self, given: Mapping[TopicPartition, Any] | None, callback: CommitCallback | None
@@ -303,27 +316,27 @@ class Committer:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], pending: Pending
     ) -> None:
         error = pending.error()
-        if (
-            isinstance(error, CommitUnavailableError)
-            and not self.state.closed
-            and not self._unstored
-        ):
+        alive = pending.answer is not None and pending.answer.outcome is CommitOutcome.GROUP_ALIVE
+        lasting = alive or isinstance(error, (CommitUnavailableError, CommitRefusedError))
+        unstored = str(error) if lasting else ""
+        if unstored and unstored != self._unstored and not self.state.closed:
             log.warning(
-                "the automatic commit of %d partitions was not stored: ZooKeeper did not answer; it"
-                " is tried again every %d ms",
+                "the automatic commit of %d partitions was not stored; it is tried again every"
+                " %d ms: %s",
                 len(offsets),
                 self.interval_ms,
+                unstored,
             )
         elif error is None and self._unstored:
             log.info("the automatic commit of %d partitions was stored", len(offsets))
-        self._unstored = isinstance(error, CommitUnavailableError)
+        self._unstored = unstored
         self._finished.append(lambda: self.default_callback(offsets, error))
 
 
 def stored_form(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
     """{partition: what is to be stored} of what the application gave: numbers or
     `OffsetAndMetadata`. As kafka-python's, metadata that is no text is written as text, and None as
-    none. Raises what `numbers_of` raises, and `UnicodeEncodeError` for half a character.
+    none. Raises what `numbers_of` raises.
     """
     numbers = numbers_of(given)
     texts = {
@@ -335,11 +348,19 @@ def stored_form(given: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetad
 
 
 def metadata_error(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Exception | None:
-    """What a broker answers to metadata that is too large; None where none is."""
+    """What a broker answers to metadata that is too large, and what is wrong with text that nobody
+    could write; None where nothing is.
+    """
     for tp, one in sorted(offsets.items()):
-        if one.metadata and not fits(one.metadata):
+        text = one.metadata or ""
+        if not is_utf8(text):
+            return CommitRefusedError(
+                (tp,), "the metadata has half a character in it (a lone surrogate): give whole text"
+            )
+        if not fits(text):
             error: Exception = OffsetMetadataTooLargeError(
-                f"the metadata of {tp.topic}-{tp.partition} has {len(one.metadata)} characters, and"
+                f"the metadata of {tp.topic}-{tp.partition} has"
+                f" {len(text.encode('utf-16-le')) // 2} units of UTF-16, as brokers count, and"
                 f" {COMMIT_METADATA_CHARS_MAX} are stored at most"
             )
             return error

@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
-from consumer.errors import described
+from consumer.errors import described, kafka_away, kafka_refused
 from consumer.fetch.group_offsets import RETRY_MS
 from consumer.offsets.store import REFRESH_S, OffsetStoreLinks, public_offsets
 from zkcoord.core.model import TopicPartition as ModelPartition
@@ -178,9 +178,9 @@ class KafkaOffsetStore:
         try:
             await self.offsets.commit_async(offsets)
         except kafka.errors.RetriableError as e:
-            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, described(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.UNAVAILABLE, named, kafka_away(e)))
         except kafka.errors.KafkaError as e:
-            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, described(e)))
+            self._links.deliver(CommitDone(token, CommitOutcome.REFUSED, named, kafka_refused(e)))
         else:
             self._links.deliver(CommitDone(token, CommitOutcome.OK))
 

@@ -9,17 +9,18 @@ is newer, and begins at what was committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafka.structs import TopicPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
 from consumer.core.topic_incarnations import IncarnationMark, mark
+from consumer.errors import not_let
 from consumer.member.joining.missing_nodes import with_parents
 from consumer.member.multis import metadata_ops, offset_op
 from consumer.member.partition_reader import beside_of
-from consumer.offsets.committed import stored_reads
+from consumer.offsets.committed import hidden, stored_reads
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.zk.port import (
@@ -28,15 +29,17 @@ from zkcoord.zk.port import (
     Children,
     Committed,
     Create,
-    Denied,
     GetChildren,
+    GetData,
     Missing,
+    MultiResult,
     Node,
     Op,
     Read,
     ReadAnswer,
     Rejected,
     SetData,
+    Unanswered,
     ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, fitting
@@ -49,15 +52,25 @@ TRIES_MAX = 5
 PARTITIONS_PER_MULTI_MAX = 100
 TOPIC_BYTES_MAX = 256
 MEMBERS_NAMED_MAX = 5
+OVERTAKEN = f"others wrote these offsets at the same time, {TRIES_MAX} times in a row"
 
 
 class MemberlessCommits:
-    """Those of one group."""
+    """Those of one group. `have_made` has the nodes made that the group consists of, where the
+    coordinator makes them, and says why they are not there ("": they are).
+    """
 
-    def __init__(self, layout: Layout, group: str, acl: tuple[AclEntry, ...]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        group: str,
+        acl: tuple[AclEntry, ...],
+        have_made: Callable[[], str] | None = None,
+    ) -> None:
         self._layout = layout
         self._group = group
         self._acl = acl
+        self._have_made = have_made
         self._made: set[str] = set()
 
     def parts(self, message: msg.Commit) -> Iterator[tuple[ModelPartition, ...]]:
@@ -89,6 +102,11 @@ class MemberlessCommits:
         """Store a part of a commit (`parts`); None once it is stored. Where it
         `stores` not, only whether it may be is looked at.
         """
+        result: MultiResult = Unanswered()
+
+        def refused(why: str) -> CommitDone:
+            return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+
         for _ in range(TRIES_MAX):
             client.sync()
             ids = [Layout.DRAFT.ids(self._group), Layout.ISOLATED.ids(self._group)]
@@ -100,8 +118,7 @@ class MemberlessCommits:
             answers = client.read(reads)
             secret = hidden(reads, answers)
             if secret:
-                why = f"ZooKeeper does not let this client read {secret}"
-                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+                return refused(not_let(secret))
             members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
             if members:
                 return CommitDone(
@@ -113,30 +130,56 @@ class MemberlessCommits:
                 path = self._layout.offset(self._group, tp)
                 bad = _no_offset(path, reads, answers)
                 if bad is not None:
-                    why = f"what is stored in {path} is no offset ({bad.reason})"
-                    return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
-            self._make_parents(client, message, part)
-            result = client.multi(self._ops(message, part, answers[len(ids) :]))
+                    return refused(f"what is stored in {path} is no offset ({bad.reason})")
+            why = self._make_parents(client, message, part)
+            if why:
+                return refused(why)
+            ops = self._ops(message, part, answers[len(ids) :])
+            result = client.multi(ops)
             if isinstance(result, Committed):
                 return None
             if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
-                why = "ZooKeeper does not let this client write them"
-                return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
+                return refused(not_let(ops[result.index].path, "write"))
             self._made.clear()
-        return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part))
+        why = OVERTAKEN if isinstance(result, Rejected) else ""
+        return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
 
     def _make_parents(
         self, client: SyncClient, message: msg.Commit, part: Iterable[ModelPartition]
-    ) -> None:
+    ) -> str:
+        """Why what must be above them cannot be made; "" once it is there."""
         lay, group = self._layout, self._group
         wanted = {lay.offset_topic(group, tp.topic) for tp in part} | {
             f"{lay.commit_metadata_root(group)}/{tp.topic}"
             for tp in part
             if message.metadata.get(tp)
         }
-        for path in with_parents(sorted(wanted - self._made)):
-            client.multi([Create(path, b"", acl=self._acl)])
+        for have_made in (self._have_made, None):
+            missing, asked_for = self._missing(client, sorted(wanted - self._made))
+            if asked_for and have_made is not None:
+                why = have_made()
+                if why:
+                    return why
+                continue
+            for path in missing:
+                result = client.multi([Create(path, b"", acl=self._acl)])
+                if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
+                    return not_let(path, "create")
+            break
         self._made |= wanted
+        return ""
+
+    def _missing(self, client: SyncClient, wanted: list[str]) -> tuple[list[str], bool]:
+        """What is missing of these and above them, and whether it is asked for: members do not make
+        what their group consists of where coordinators do.
+        """
+        if not wanted:
+            return [], False
+        paths = with_parents(wanted)
+        *found, asks = client.read([*map(GetData, paths), GetData(self._layout.asks)])
+        missing = [p for p, a in zip(paths, found, strict=True) if isinstance(a, Missing)]
+        parts = self._layout.parts(self._group)
+        return missing, isinstance(asks, Node) and any(path in parts for path in missing)
 
     def _ops(
         self,
@@ -175,16 +218,6 @@ def _mark(topic: str, said: ReadAnswer, now: ReadAnswer) -> IncarnationMark | No
     return (
         mark(topic, value.incarnation, beside_of(topic, said)) if isinstance(value, Topic) else None
     )
-
-
-def hidden(reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> str:
-    """The path of a node that may not be read; "" where there is none. What is hidden is not
-    absent.
-    """
-    for read, answer in zip(reads, answers, strict=True):
-        if isinstance(answer, Denied):
-            return read.path
-    return ""
 
 
 def _no_offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> Malformed | None:

@@ -19,6 +19,7 @@ from kafka.errors import KafkaError
 
 from consumer.assignment.subscription import subscription_of
 from consumer.errors import ConsumerOptionError
+from consumer.member.registrable import check_registrable
 from consumer.member.thread import member_options, zk_options
 from consumer.option_types import read_option
 from consumer.options import DURATION_MS_MAX, ConsumerOptions, check
@@ -37,7 +38,7 @@ from consumer.spark.option_names import (
     sort_options,
 )
 from consumer.spark.option_values import EARLIEST, LATEST, Offsets
-from zkcoord.core.model import TopicPartition
+from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.words import is_text
 from zkcoord.znodes import names
@@ -211,7 +212,8 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
 def _check_membership(found: StreamOptions) -> None:
     """What a member would refuse when it is made. Raises `ConfigurationError`."""
     options = found.consumer()
-    member_options(options)
+    named = dict.fromkeys(filter(names.is_topic, found.read.topics), 1)
+    check_registrable(member_options(options), Subscription(named))
     tls = zk_options(options).tls
     if tls is not None:
         tls.context()

@@ -31,6 +31,7 @@ from consumer.errors import (
     MessageStreamsExistError,
     raises_kafkas,
 )
+from consumer.option_types import quoted
 from consumer.streams.options import read
 from consumer.streams.poller import StreamsConsumer
 from consumer.streams.queues import ANY_TOPIC, Line
@@ -43,21 +44,27 @@ Decoder = Callable[[bytes], Any]
 
 
 class WhiteList:
-    """The topics that match."""
+    """The topics that match. Raises `TypeError` for what is no text."""
 
     kind = PatternKind.WHITE_LIST
 
     def __init__(self, regex: str) -> None:
-        self.regex = as_old_consumers_read(regex)
+        self.regex = _expression(regex)
 
 
 class BlackList:
-    """All topics but those that match."""
+    """All topics but those that match. Raises `TypeError` for what is no text."""
 
     kind = PatternKind.BLACK_LIST
 
     def __init__(self, regex: str) -> None:
-        self.regex = as_old_consumers_read(regex)
+        self.regex = _expression(regex)
+
+
+def _expression(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"a filter of topics is a regular expression as text, not {quoted(given)}")
+    return as_old_consumers_read(given)
 
 
 TopicFilter = WhiteList | BlackList
@@ -271,10 +278,14 @@ class ZookeeperConsumerConnector:
         value_decoder: Decoder | None = None,
     ) -> dict[str, list[KafkaStream]]:
         """So many streams for each topic. Once per connector, whichever way: raises
-        `MessageStreamsExistError`; `ValueError` for a bad topic name or number, `IllegalStateError`
-        after `shutdown`.
+        `MessageStreamsExistError`; `TypeError` for what is no such mapping, `ValueError` for a bad
+        topic name or number, `IllegalStateError` after `shutdown`.
         """
         check_process(self._pid)
+        if not isinstance(topic_count, Mapping):
+            raise TypeError(
+                f"streams are given as {{topic: how many}}, not as {quoted(topic_count)}"
+            )
         subscription_of(list(topic_count), None)
         wanted = Subscription({topic: _count(n) for topic, n in topic_count.items()})
         return self._create(wanted, dict(wanted.topics), (key_decoder, value_decoder))

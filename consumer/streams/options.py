@@ -75,6 +75,11 @@ def read(properties: Mapping[str, Any], configs: Mapping[str, Any]) -> StreamsOp
     """Options of the old consumer, and `KafkaConsumer`'s beside them. Raises `ConsumerOptionError`
     with one sentence.
     """
+    if not isinstance(properties, Mapping):
+        raise ConsumerOptionError(
+            f"properties are given as {{name: value}}, not as {type(properties).__name__}: give a"
+            " dict"
+        )
     known = (*RENAMED, *HERE, *NO_EFFECT)
     found: dict[str, Any] = dict(configs)
     for name, value in properties.items():

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
+from kazoo.security import make_digest_acl
 
 from tests.admin.world import World, world
 from tests.harness.proxy import Op as ZkOp
@@ -21,7 +22,13 @@ from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import MultiResult, Op
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.codec import CommitMetadata, encode_commit_metadata, encode_offset
+from zkcoord.znodes.codec import (
+    CommitMetadata,
+    Publication,
+    encode_commit_metadata,
+    encode_offset,
+    encode_publication,
+)
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 40.0
@@ -132,7 +139,10 @@ def test_what_a_sink_has_committed_must_be_visible_first(
     files.
     """
     before = tree(here, "billing")
-    here.put(layout.publication("billing", "8589934601-17"), b"{}")
+    here.put(
+        layout.publication("billing", "8589934601-17"),
+        encode_publication(Publication("file:/out", "staged/m", "0" * 64)),
+    )
     status, _, err = run("billing", "--execute")
     assert (
         status == 1
@@ -142,6 +152,121 @@ def test_what_a_sink_has_committed_must_be_visible_first(
     assert set(before) <= set(tree(here, "billing"))
     here.client.delete(layout.publication("billing", "8589934601-17"))
     assert run("billing", "--execute")[0] == 0 and tree(here, "billing") == []
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["led", "alone"])
+def test_what_is_nobodys_does_not_keep_a_group(
+    here: World, run: Run, layout: Layout, leads: bool
+) -> None:
+    """Persistent registrations, readable or not, with nodes below them, and commands and other
+    nodes that no coordinator and no member has written: all of it goes, and registrations are
+    named.
+    """
+    if leads:
+        here.leader()
+    here.put(layout.registration("billing", "junk"), b"\xff")
+    here.put(f"{layout.registration('billing', 'junk')}/deeper/still")
+    here.put(layout.registration("billing", "bad\u202ename"))
+    here.put(f"{layout.channel('billing', 'foreign')}/1", b"junk")
+    here.put(f"{layout.channel('billing', 'foreign')}/7-1-0000000001", b"{}")
+    here.put(f"{layout.channel('billing', 'gone')}/1/deeper")
+    here.put(f"{layout.group('billing')}/plans/junk", b"junk")
+    here.put(f"{layout.group('billing')}/whatever/junk", b"junk")
+    here.put(f"{layout.owner_topic('billing', 'orders')}/junk", b"junk")
+    here.put(f"{layout.offset_topic('billing', 'orders')}/junk", b"junk")
+    status, _, err = run("billing")
+    assert (status, err) == (
+        0,
+        "zkcoord groups: 2 registrations of billing are persistent, so they are no members, and go"
+        " with it: bad\\u202ename, junk\n"
+        "zkcoord groups: nothing was deleted; add --execute\n",
+    )
+    status, _, err = run("billing", "--execute")
+    assert status == 0 and "bad\\u202ename, junk" in err
+    assert tree(here, "billing") == []
+
+
+def test_what_a_session_holds_is_somebodys(here: World, run: Run, layout: Layout) -> None:
+    """A registration that nobody can read, and a node below one that is nobody's."""
+    here.put(layout.registration("billing", "junk"), b"junk", ephemeral=True)
+    before = tree(here, "billing")
+    status, out, err = run("billing", "--execute", "--unreadable")
+    assert (status, out) == (1, "") and "has members (junk): stop them first" in err
+    assert tree(here, "billing") == before
+    here.client.delete(layout.registration("billing", "junk"))
+    here.put(f"{layout.registration('billing', 'junk')}/below", ephemeral=True)
+    status, out, err = run("billing", "--execute", "--unreadable")
+    assert (status, out) == (1, "")
+    assert f"a session that lives holds {layout.registration('billing', 'junk')}/below:" in err
+    other = layout.other_profile()
+    here.client.delete(layout.registration("billing", "junk"), recursive=True)
+    here.put(other.registration("billing", "old"), b"junk")
+    assert run("billing")[0] == 0
+    here.put(other.registration("billing", "older"), b"junk", ephemeral=True)
+    status, out, err = run("billing", "--execute")
+    assert (status, out) == (1, "") and "or old consumers: older;" in err
+
+
+def test_a_registration_that_is_hidden_may_be_somebodys(
+    here: World, run: Run, layout: Layout
+) -> None:
+    here.put(layout.registration("billing", "junk"), b"junk")
+    here.client.set_acls(
+        layout.registration("billing", "junk"), [make_digest_acl("u", "p", all=True)]
+    )
+    status, out, err = run("billing", "--execute")
+    assert (status, out) == (1, "")
+    assert f"does not let this client read {layout.registration('billing', 'junk')} (NoAuth)" in err
+
+
+def test_batches_that_nobody_can_read_go_when_that_is_said(
+    here: World, run: Run, layout: Layout
+) -> None:
+    here.put(layout.publication("billing", "junk"), b"junk")
+    here.put(layout.publication("billing", "8589934601-17"), b"{}")
+    status, out, err = run("billing", "--execute")
+    assert (status, out) == (1, "")
+    assert (
+        f"2 nodes of {layout.publications('billing')} cannot be read (8589934601-17, junk): if they"
+        " were batches of a sink, nobody can make their files visible; add --unreadable to delete"
+        " them with the group (nothing was deleted)"
+    ) in err
+    here.put(
+        layout.publication("billing", "8589934601-18"),
+        encode_publication(Publication("file:/out", "staged/m", "0" * 64)),
+    )
+    status, out, err = run("billing", "--execute", "--unreadable")
+    assert (status, out) == (1, "") and "1 batches of the group billing are committed" in err
+    here.client.delete(layout.publication("billing", "8589934601-18"))
+    assert run("billing", "--execute", "--unreadable")[0] == 0 and tree(here, "billing") == []
+
+
+def test_a_refusal_is_one_sentence(
+    here: World, run: Run, monkeypatch: pytest.MonkeyPatch, layout: Layout
+) -> None:
+    """Also one that comes after a while: no table of nothing, no word of what was read."""
+    monkeypatch.setattr("zkcoord.cli.groups_change.COMMANDS_WAIT_MS", 2_500)
+    here.leader()
+    here.command("billing", "gone", 1, "orders", 3)
+    status, out, err = run("billing", "--execute")
+    assert (status, out) == (1, "")
+    assert err.splitlines()[:-1] == [
+        "zkcoord groups: waiting for the coordinator to take back commands of billing"
+    ]
+    assert "1 commands of the coordinator to the group billing are outstanding" in err
+
+
+def test_offsets_alone_are_kept_and_the_group_is_known(
+    here: World, run: Run, layout: Layout
+) -> None:
+    here.offset("left", "orders", 0, 7)
+    status, out, err = run("left", "--keep-offsets", "--execute")
+    assert (status, out) == (1, "")
+    assert err == (
+        "zkcoord groups: there is nothing of the group left but its offsets, and --keep-offsets"
+        " leaves these: leave that out to delete them\n"
+    )
+    assert run("left", "--execute")[0] == 0 and tree(here, "left") == []
 
 
 def test_offsets_may_stay(here: World, run: Run, layout: Layout) -> None:
@@ -318,6 +443,28 @@ def test_a_large_group_goes_in_bounded_transactions(
             and max(sent) <= 500
             and len(sent) > 3
         )
+
+
+def test_junk_does_not_keep_a_group_that_a_coordinator_serves(
+    zk_hosts: str, layout: Layout
+) -> None:
+    with rigged(zk_hosts, layout) as rig:
+        partitions = rig.topic("t", 1)
+        c = rig.coordinator()
+        rig.member("a", "t").fetches(*partitions).leave({partitions[0]: 9})
+        wait_until(
+            lambda: rig.names(layout.channels("g")) == [], PATIENCE_S, "the end of its channel"
+        )
+        rig.zk.ensure_path(f"{layout.channel('g', 'foreign')}/1")
+        rig.zk.create(layout.registration("g", "junk"), b"junk")
+        delete = ["groups", "delete", "g", "--execute", "--layout", layout.name]
+        assert main([*delete, "--zookeeper", zk_hosts]) == 0
+        wait_until(
+            lambda: "g" not in c.driver.core.groups,
+            PATIENCE_S,
+            "the coordinator to forget the group",
+        )
+        assert rig.node(layout.group("g")) is None
 
 
 def test_a_coordinator_forgets_it_and_serves_a_new_group_of_its_name(

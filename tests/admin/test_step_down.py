@@ -69,6 +69,14 @@ def test_without_a_coordinator_and_with_the_other_layout_it_is_one_sentence(
 ) -> None:
     assert main(["coordinator", "step-down", "--zookeeper", zk_hosts]) == 1
     assert "nobody leads" in capsys.readouterr().err
+    with world(zk_hosts, Layout.DRAFT) as found:
+        found.put(Layout.DRAFT.leader, b"junk")
+        assert main(["coordinator", "step-down", "--zookeeper", zk_hosts]) == 1
+        assert "which replaces it" in capsys.readouterr().err
+        found.put(f"{Layout.DRAFT.leader}/x")
+        assert main(["coordinator", "step-down", "--zookeeper", zk_hosts]) == 1
+        assert "delete it with all that is below it" in capsys.readouterr().err
+        found.client.delete(Layout.DRAFT.leader, recursive=True)
     with world(zk_hosts, Layout.ISOLATED) as found:
         found.leader()
         assert main(["coordinator", "step-down", "--zookeeper", zk_hosts]) == 1

@@ -15,10 +15,12 @@ from tests.admin.world import world
 from tests.check.old_world import OldWorld, old_world
 from tests.harness.tree import tree_of
 from tests.harness.zookeeper import srvr_stats
+from tests.security.principals import PASSWORDS, flags
 from zkcoord.check import reader as reading
 from zkcoord.check.examination import Examination
 from zkcoord.check.rules import CheckFinding, markdown
 from zkcoord.cli.main import main
+from zkcoord.errors import RefusedError
 from zkcoord.stack.servers import ZooKeeperServer
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync.client import SyncClient
@@ -240,6 +242,11 @@ def test_what_keeps_coordinators_from_leading(here: OldWorld, zk_hosts: str, run
         ("epoch-unusable", ""): Layout.ISOLATED.epoch,
         ("seat-persistent", ""): Layout.ISOLATED.leader,
     }.items() <= found(out).items()
+    with world(zk_hosts, Layout.ISOLATED) as ours:
+        ours.client.delete(Layout.ISOLATED.leader)
+        ours.client.create(Layout.ISOLATED.leader, b"junk", ephemeral=True)
+        out = run("--json")[1]
+    assert {("seat-unreadable", ""): Layout.ISOLATED.leader}.items() <= found(out).items()
 
 
 def examination(hosts: str, watch_s: float, rest: Callable[[float], None]) -> list[CheckFinding]:
@@ -295,8 +302,118 @@ def test_what_may_not_be_read_is_said(here: OldWorld, run: Run) -> None:
 
     here.client.ensure_path("/consumers/closed/ids")
     here.client.create("/consumers/closed/offsets", b"", acl=[make_digest_acl("u", "p", all=True)])
-    out = run("--json")[1]
+    status, out, err = run("--json")
     assert found(out) == {("not-readable", "closed"): "/consumers/closed/offsets"}
+    assert json.loads(out)["seen"]["hidden"] == 1
+    assert status == 1
+    assert err == (
+        "zkcoord check: ZooKeeper does not let this client read /consumers/closed/offsets (NoAuth),"
+        " so what is there is not in this report: give credentials that may (--zookeeper-user)\n"
+    )
+    assert run("--fail-on", "never")[0] == 1
+    assert run("--only", "sound")[0] == 0
+    status, out, err = run("--only", "closed", "--only", "odl")
+    assert status == 1 and "read /consumers/closed/offsets (" in err and "matches odl:" in err
+
+
+@pytest.mark.parametrize(
+    "root",
+    ["/consumers", "/consumers/groups", "/zkcoord/groups", "/brokers/topics", "/brokers/ids"],
+)
+def test_a_root_that_may_not_be_listed_is_not_taken_for_an_empty_one(
+    root: str, here: OldWorld, zk_hosts: str, run: Run
+) -> None:
+    from kazoo.security import make_digest_acl
+
+    here.client.ensure_path(root)
+    here.client.set_acls(root, [make_digest_acl("u", "p", all=True)])
+    status, out, err = run("--json")
+    assert found(out) == {("not-readable", ""): root}
+    assert status == 1 and f"does not let this client read {root} (NoAuth)" in err
+    status, out, err = run("--only", "odl")
+    assert status == 1 and f"does not let this client read {root} (NoAuth)" in err
+    assert ("no group matches" in err) == root.startswith("/brokers")
+    assert f"WARNING not-readable\n  {root}: ZooKeeper's ACL forbids it" in out
+    with SyncClient(ZkOptions(zk_hosts)) as reader:
+        if root.startswith("/brokers"):
+            assert reading.group_names(reader) == ["sound"]
+        else:
+            with pytest.raises(RefusedError, match=root):
+                reading.group_names(reader)
+
+
+def test_a_topic_that_may_not_be_read_is_no_topic_that_cannot_be(here: OldWorld, run: Run) -> None:
+    from kazoo.security import make_digest_acl
+
+    closed = [make_digest_acl("u", "p", all=True)]
+    here.client.set_acls("/brokers/topics/orders/partitions/2/state", closed)
+    status, out, _ = run("--json")
+    assert (status, found(out)) == (
+        1,
+        {("not-readable", ""): "/brokers/topics/orders/partitions/2/state"},
+    )
+    here.client.set_acls("/brokers/topics/orders", closed)
+    status, out, _ = run("--json")
+    assert (status, found(out)) == (1, {("not-readable", ""): "/brokers/topics/orders"})
+
+
+@pytest.mark.parametrize("layout", [Layout.DRAFT, Layout.ISOLATED])
+def test_who_may_read_by_the_table_of_rights_reads_enough(
+    layout: Layout, here: OldWorld, zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An ensemble that zkcoord acl apply has closed: readers see all of it, strangers are told."""
+    with world(zk_hosts, layout) as ours:
+        ours.leader()
+        ours.group("billing")
+        ours.member("billing", "billing_z", {"orders": 1})
+        ours.offset("billing", "orders", 0, 5)
+        where = ("--zookeeper", zk_hosts)
+        coord = ("--zookeeper-user", "coord", *flags())
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("ZKCOORD_ZOOKEEPER_PASSWORD", PASSWORDS["coord"])
+            assert main(["acl", "apply", "--execute", *where, *coord]) == 0
+            capsys.readouterr()
+            patched.setenv("ZKCOORD_ZOOKEEPER_PASSWORD", PASSWORDS["viewer"])
+            status = main(["check", *where, "--zookeeper-user", "viewer", "--json"])
+            out, err = capsys.readouterr()
+            assert json.loads(out)["seen"]["hidden"] == 0, out
+            assert (status, err) == (0, "")
+            for others in (
+                ["groups", "list"],
+                ["groups", "describe", "billing"],
+                ["offsets", "show", "billing"],
+            ):
+                more = ("--zookeeper-user", "viewer", "--layout", layout.name)
+                assert main([*others, *where, *more]) == 0
+            capsys.readouterr()
+        status = main(["check", *where])
+        out, err = capsys.readouterr()
+        assert status == 1 and "does not let this client read /consumers, " in err
+
+
+def test_a_name_that_no_group_can_have_is_named(here: OldWorld, run: Run) -> None:
+    names = {
+        "bad\u202ename": "it has a character that cannot be seen",
+        "ids": "tools would take it for a part of the layout",
+        "y" * 300: "it has 300 bytes",
+    }
+    for name in names:
+        for root in ("/consumers", "/consumers/groups", "/zkcoord/groups"):
+            here.client.ensure_path(f"{root}/{name}/ids/x")
+    here.client.ensure_path("/consumers/groups/coordinator/asks")
+    status, out, err = run("--json", "--fail-on", "error")
+    assert (status, err) == (0, "")
+    seen = json.loads(out)
+    named = [one for one in seen["findings"] if one["code"] == "group-name"]
+    assert sorted((one["group"], one["node"]) for one in named) == sorted(
+        (name, f"{root}/{name}")
+        for name in names
+        for root in ("/consumers", "/consumers/groups", "/zkcoord/groups")
+    )
+    assert all(names[one["group"]] in one["what"] for one in named)
+    assert seen["seen"]["groups"] == 1
+    out = run("--only", "bad*")[1]
+    assert "WARNING group-name  group bad\\u202ename\n  /consumers/bad\\u202ename: " in out
 
 
 def test_who_may_not_be_seen_may_be_registered(here: OldWorld, run: Run) -> None:

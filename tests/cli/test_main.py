@@ -64,6 +64,15 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == BAD_USE
 
 
+@pytest.mark.parametrize("asked", ["--version", "--help", "groups list --help"])
+@pytest.mark.parametrize("to", [">/dev/full", ">&-"])
+def test_help_that_cannot_be_printed_was_not_given(asked: str, to: str) -> None:
+    line = f"{sys.executable} -m zkcoord.cli.main {asked} {to}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1 and "standard output does not take" in done.stderr
+
+
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
@@ -169,6 +178,11 @@ def test_version_imports_neither_kazoo_nor_kafka(tmp_path: Path) -> None:
             ("not allowed with",),
         ),
         (["journal", "-n", "x"], ("-n",)),
+        (["groups", "describe", "-dash"], ("GROUP", "where '-dash' is a name", "after --")),
+        (["groups", "delete", "a", "-dash"], ("'-dash' is not known", "after --")),
+        (["offsets", "show", "-dash"], ("'-dash' is not known", "after --")),
+        (["offsets", "show", "--group", "-dash"], ("written --group=VALUE",)),
+        (["offsets", "delete", "g", "--topic", "-t"], ("written --topic=VALUE",)),
     ],
 )
 def test_bad_use_is_one_sentence_and_status_2(

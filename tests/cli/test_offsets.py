@@ -311,6 +311,11 @@ def test_members_of_the_other_layout_and_old_consumers_refuse_it(
             2,
             ("--dry-run",),
         ),
+        (
+            ["reset", "billing", "--all-topics", "--to-current", "--export", "--json"],
+            2,
+            ("--export and --json are both given",),
+        ),
         (["reset", "billing", "--topic", "nowhere", "--to-earliest"], 1, ("no topic nowhere",)),
         (["reset", "billing", "--from-file", "/none.csv"], 2, ("/none.csv",)),
         (["reset", "bad/name", "--all-topics", "--to-earliest"], 2, ("'bad/name'",)),

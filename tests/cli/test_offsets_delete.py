@@ -79,6 +79,43 @@ def test_partitions_and_whole_topics(here: World, run: Run) -> None:
     assert (status, out) == (1, "") and "no offsets of" in err
 
 
+def test_what_is_named_and_has_no_offset_is_said_and_the_others_go(here: World, run: Run) -> None:
+    chosen = ("--topic", "orders:0,1,9", "--topic", "wdie", "--topic", "payments:0,7")
+    vain = (
+        "zkcoord offsets: the group a b has no offsets of orders:9, wdie, payments:7: correct"
+        " --topic, or see zkcoord offsets show 'a b'"
+    )
+    status, out, err = run(*chosen)
+    assert (status, err) == (1, f"{vain} (nothing was deleted)\n") and len(out.splitlines()) == 4
+    assert stored(here, "orders") == ["0", "1", "2"]
+    status, out, err = run(*chosen, "--execute", "--json")
+    assert (status, err) == (1, f"{vain} (3 offsets were deleted)\n")
+    found = json.loads(out)
+    assert found["refusal"] is None and len(found["partitions"]) == 3
+    assert found["missing"] == [
+        {"topic": "orders", "partition": 9},
+        {"topic": "wdie", "partition": None},
+        {"topic": "payments", "partition": 7},
+    ]
+    assert (stored(here, "orders"), stored(here, "payments")) == (["2"], [])
+    status, out, err = run("--topic", "orders:2", "--topic", "wdie", "--execute")
+    assert status == 1 and "has no offsets of wdie:" in err and "DELETED-OFFSET" in out
+    status, _, err = run("--topic", "gone:7", "--topic", "wdie", "--execute")
+    assert status == 1 and "has no offsets of gone:7, wdie:" in err and err.count("\n") == 1
+
+
+def test_the_help_offers_only_what_works(capsys: pytest.CaptureFixture[str]) -> None:
+    def help_of(command: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["offsets", command, "--help"])
+        return capsys.readouterr().out
+
+    assert "--all-topics" not in help_of("delete")
+    assert "TOPIC[:" not in help_of("accept")
+    assert main(["offsets", "show", "g", "--topic", "t", "--all-topics", "--zookeeper", "a"]) == 2
+    assert "both given" in capsys.readouterr().err
+
+
 def test_what_was_committed_beside_goes_as_well(here: World, run: Run) -> None:
     """In the same transaction; of what is kept it stays."""
     for topic, number in (("orders", 0), ("orders", 1), ("gone", 0)):
@@ -111,6 +148,13 @@ def test_what_is_owned_is_refused(here: World, run: Run) -> None:
     here.owner(GROUP, "orders", 1, "m")
     status, _, err = run("--topic", "orders", "--execute")
     assert status == 1 and "orders-1" in err and stored(here, "orders") == ["0", "1", "2"]
+
+
+def test_what_no_session_owns_is_not_owned(here: World, run: Run) -> None:
+    """Nobody could stop its owner, or wait for the end of that session."""
+    here.put(here.layout.owner(GROUP, TopicPartition("orders", 1)), b"junk-0")
+    assert run("--topic", "orders", "--execute")[0] == 0
+    assert stored(here, "orders") == ["no topic"]
 
 
 def test_who_begins_to_read_meanwhile_keeps_its_offset(

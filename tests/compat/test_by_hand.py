@@ -12,7 +12,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from consumer.errors import UnreadableOffsetError
+from consumer.errors import UnreadableOffsetError, ZooKeeperDeniedError
 from tests.compat.both import PATIENCE_S, Side, drain, fresh, settle, take
 from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
@@ -198,6 +198,9 @@ def test_an_offset_that_is_none_is_not_consumed_and_not_overwritten(ours: Side) 
         with pytest.raises(UnreadableOffsetError, match=node):
             drain([c], 6)
         assert drain([c], 5) == {one: list(range(5))}
+        with pytest.raises(UnreadableOffsetError, match=node):
+            c.position(zero)
+        assert c.position(one) == 5 and c.poll(500) == {}
         with pytest.raises(CommitFailedError, match="is no offset"):
             c.commit({zero: OffsetAndMetadata(3, "", -1)})
         assert zk.get(node)[0] == b"17\n"
@@ -263,12 +266,18 @@ def test_what_is_hidden_is_not_absent(ours: Side) -> None:
         before = zk.get_acls(node)[0]
         zk.set_acls(node, nobody)
         c = by_hand(ours, topic, tp, auto_offset_reset="earliest")
+        with pytest.raises(ZooKeeperDeniedError, match=f"does not let this consumer read {node}"):
+            c.poll(5_000)
+        with pytest.raises(ZooKeeperDeniedError):
+            c.position(tp, timeout_ms=5_000)
+        with pytest.raises(ZooKeeperDeniedError):
+            c.committed(tp)
         assert c.poll(1_500) == {}
         zk.add_auth("digest", "nobody:x")
         zk.set_acls(node, before)
         assert drain([c], 3) == {tp: [2, 3, 4]}
         zk.set_acls(ids, nobody)
-        with pytest.raises(CommitFailedError, match="does not let this client read"):
+        with pytest.raises(CommitFailedError, match="does not let this consumer read"):
             c.commit({tp: OffsetAndMetadata(1, "", -1)})
         assert zk.get(node)[0] == b"2"
         c.close()

@@ -8,7 +8,12 @@ from kafka.errors import IllegalStateError, KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kazoo.security import make_digest_acl
 
-from consumer.errors import CommitUnavailableError, NotOwnedError, UnreadableOffsetError
+from consumer.errors import (
+    ConsumerOptionError,
+    NotOwnedError,
+    UnreadableOffsetError,
+    ZooKeeperDeniedError,
+)
 from tests.compat.both import (
     PATIENCE_S,
     Listener,
@@ -24,6 +29,7 @@ from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes.paths import Layout
 
 pytestmark = pytest.mark.kafka
@@ -217,11 +223,32 @@ def test_a_member_whose_offset_is_hidden_or_none_waits_for_that_partition_alone(
         assert set(taken) == {good} and c.assignment() == {good}
         with pytest.raises(UnreadableOffsetError, match=none):
             c.committed(bad)
-        with pytest.raises(CommitUnavailableError):
-            c.committed(hidden, timeout_ms=200)
+        with pytest.raises(ZooKeeperDeniedError, match=node):
+            c.committed(hidden, timeout_ms=5_000)
         zk.add_auth("digest", "nobody:x")
         zk.set_acls(node, before)
         assert drain([c], 3) == {hidden: [2, 3, 4]}
         assert zk.get(none)[0] == b"17\n"
     finally:
         disconnect(zk)
+
+
+def test_what_cannot_be_registered_is_refused_by_subscribe(
+    ours: Side, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the consumer goes on; no thread ends by it."""
+    topic = create_topic(ours.broker, fresh("unfit"), 1)
+    says = ["\ud800"]
+    c = ours.member(topic, assignment_user_data=lambda: says[0])
+    for text in ("\ud800", "\u20ac" * 16_384):
+        says[0] = text
+        with pytest.raises(ConsumerOptionError, match="^assignment_user_data "):
+            c.subscribe([topic])
+    says[0] = "a rack"
+    c.subscribe([topic])
+    settle([c], 1)
+    with pytest.raises(InvalidSubscriptionError, match="^30000 topics by name"):
+        c.subscribe([f"{topic}{n}" for n in range(30_000)])
+    assert c.subscription() == {topic}
+    c.poll(50)
+    assert not [r for r in caplog.records if r.levelname == "CRITICAL"]

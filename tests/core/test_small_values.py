@@ -23,6 +23,8 @@ from zkcoord.core.model import (
     Malformed,
     Member,
     Mode,
+    Pattern,
+    PatternKind,
     Subscription,
     TopicPartition,
     same_incarnation,
@@ -224,3 +226,24 @@ def test_what_only_old_consumers_want_is_theirs_though_one_has_given_up() -> Non
     target, _ = target_beside(given, members, owned, True)
     assert {tp for tp, thread in target.items() if thread.member == "zk"} == {T[0], T[1]}
     assert target[U[0]].member == target[U[1]].member == "a"
+
+
+@pytest.mark.parametrize(
+    ("instance", "grace_ms", "topics", "pattern", "is_leaving"),
+    [
+        ("one", 0, {}, None, True),
+        (None, 0, {}, None, False),
+        ("one", 1, {}, None, False),
+        ("one", 0, {"t": 1}, None, False),
+        ("one", 0, {}, Pattern(PatternKind.WHITE_LIST, "t"), False),
+    ],
+)
+def test_who_wants_nothing_and_no_grace_is_leaving(
+    instance: str | None,
+    grace_ms: int,
+    topics: dict[str, int],
+    pattern: Pattern | None,
+    is_leaving: bool,
+) -> None:
+    wants = Subscription(topics, pattern)
+    assert Member("a", 1, 1, wants, instance=instance, grace_ms=grace_ms).is_leaving == is_leaving

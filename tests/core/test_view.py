@@ -267,6 +267,23 @@ def judge(group: Group, one: GroupView, recalled: bool) -> None:
         }, "everybody is recalled, another is to have it, or it is of the topic before"
 
 
+def test_what_a_name_owned_is_judged_again_when_its_registration_can_be_read_beside_others() -> (
+    None
+):
+    """Its owner node is of a session that nobody has: whose it is was not known until then."""
+    one, tp = view(), PARTITIONS[0]
+    unread, a, b = Malformed("registration", "a", "not JSON"), member("a", 10), member("b", 20)
+    one.apply(GroupDelta(members={"a": unread, "b": b}, owners={tp: Owner(99, Thread("a", 0), 1)}))
+    assert one.orphans == {}
+    one.apply(GroupDelta(members={"a": a, "b": member("b", 21)}))
+    assert one.orphans == {tp: 99}
+
+
+def member(name: str, session: int) -> Member:
+    """One that subscribes to `t`."""
+    return Member(name, session, session, Subscription({"t": 1}))
+
+
 ALONE = {
     "members": {"a": Member("a", 1, 1, Subscription({"t": 1}))},
     "channels": {"a": True},

@@ -211,6 +211,11 @@ def test_few_open_files_are_said_and_kept_to(
     watched = Watched(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address, files=limit)
     with watched.process as gateway, contextlib.ExitStack() as clients:
         assert f"{limit} files, which is enough for 2 clients" in gateway.log()
+        wait_until(
+            lambda: not watched.sample("zkcoord_gateway_connections"),
+            PATIENCE_S,
+            "no other one",
+        )
         for _ in range(2):
             client = clients.enter_context(RawClient(gateway.address))
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)

@@ -114,6 +114,17 @@ def test_a_leader_that_goes_while_a_member_joins_is_not_taken_for_alive(rig: Rig
     assert m.ask(lambda: m.driver.core.session.leader_gone_ms) is not None
 
 
+def test_somebodys_node_in_the_leaders_place_is_not_taken_for_a_coordinator(rig: Rig) -> None:
+    """When a member joins, and when it looks again."""
+    rig.topic("t", 2)
+    rig.reign()
+    rig.zk.set(rig.layout.leader, b"junk")
+    m = rig.member("m")
+    m.subscribe("t").joined()
+    assert m.ask(lambda: m.driver.core.session.leader_gone_ms) is not None
+    m.wait(lambda: m.driver.core.session.leader_warned, "the warning")
+
+
 def test_what_the_application_does_not_give_up_is_taken_from_it(rig: Rig) -> None:
     """After release_ms nothing is handed out any more, and the owner nodes are deleted; the stored
     offset stays where the last commit was.

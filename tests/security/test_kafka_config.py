@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,10 @@ def test_what_is_not_one_is_refused_in_one_sentence_without_its_value(
         and "pw-of" not in str(caught.value)
         and "4711" not in str(caught.value)
     )
+
+
+@pytest.mark.parametrize("name", ["ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"])
+def test_a_pipe_is_no_certificate(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match=f"{name} in .*it is no file"):
+        asked(tmp_path, {**GOOD, name: str(tmp_path / "pipe")})

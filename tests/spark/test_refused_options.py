@@ -261,3 +261,9 @@ def test_a_batch_is_told_from_a_stream_by_what_only_one_of_them_has() -> None:
     ZkcoordSource({"kafka.bootstrap.servers": "b:1", "assign": '{"orders":[0]}'})
     assert "topics" in said_at_load({"kafka.bootstrap.servers": "b:1", "topics": "orders"})
     assert "endingOffsets cannot be" in said_at_load({**BATCH, "endingOffsets": "earliest"})
+
+
+def test_more_topics_than_a_registration_lists() -> None:
+    many = ",".join(f"topic{n}" for n in range(30_000))
+    with pytest.raises(ConsumerOptionError, match="30000 topics by name take"):
+        stream_options({**GIVEN, "subscribe": many})

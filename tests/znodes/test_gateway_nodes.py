@@ -73,6 +73,7 @@ def test_a_document() -> None:
 @pytest.mark.parametrize(
     "client",
     [
+        replace(CLIENT, assignors=("range",)),
         CLIENT,
         replace(CLIENT, instance="i"),
         replace(CLIENT, library="librdkafka 2.16\n"),

@@ -341,3 +341,8 @@ def test_what_a_reader_would_refuse_is_refused_at_once(subscription: Subscriptio
     with pytest.raises(InvalidSubscriptionError) as caught:
         encode_registration(subscription, timestamp_ms=1)
     assert "correct its subscription" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_topics_fit_up_to_the_last_byte() -> None:
+    whole = "t" * (TOPICS_BYTES_MAX - TOPIC_BYTES_MORE)
+    assert topics_fit([whole]) and not topics_fit([f"{whole}t"])

@@ -9,6 +9,7 @@ after a sync.
 from __future__ import annotations
 
 import getpass
+import shlex
 import shutil
 import socket
 import sys
@@ -23,6 +24,8 @@ from zkcoord.zk.port import (
     Delete,
     Denied,
     GetChildren,
+    GetData,
+    Node,
     Op,
     ReadAnswer,
     SetData,
@@ -33,6 +36,7 @@ from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 1_000
 NAMES_SHOWN_MAX = 5
+NODES_PER_READ = 500
 
 
 class Progress:
@@ -85,6 +89,11 @@ def some(names: Iterable[object], shown_max: int = NAMES_SHOWN_MAX) -> str:
     return ", ".join(listed[:shown_max]) + (f" and {more} more" if more > 0 else "")
 
 
+def argument(name: str) -> str:
+    """A name as the last argument of a command that is suggested, for a shell."""
+    return ("-- " if name.startswith("-") else "") + shlex.quote(name)
+
+
 def whoami() -> str:
     """user@host, for the coordinator's journal; a user without a name is its number."""
     try:
@@ -116,19 +125,35 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
 
 
 def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ...]:
-    """Who is registered, after a sync. Raises `RefusedError` where the other layout has members of
-    this group, whose offsets are the same nodes.
+    """Who is registered, after a sync: each registration that a session holds, whatever it says. A
+    persistent one is nobody's. Raises `RefusedError` where the other layout has members of this
+    group, whose offsets are the same nodes, and where a registration is hidden.
     """
     other = layout.other_profile()
     reader.sync()
     mine, others = reader.read([GetChildren(layout.ids(group)), GetChildren(other.ids(group))])
-    foreign = children(others, other.ids(group))
+    foreign = _of_sessions(reader, other.ids(group), others)
     if foreign:
         raise RefusedError(
             f"the group {group} has members with the layout {other.name}, or old consumers:"
             f" {some(foreign)}; stop them, or use --layout {other.name}"
         )
-    return children(mine, layout.ids(group))
+    return _of_sessions(reader, layout.ids(group), mine)
+
+
+def _of_sessions(reader: SyncClient, parent: str, answer: ReadAnswer) -> tuple[str, ...]:
+    """The children that end with a session."""
+    listed = children(answer, parent)
+    found: list[str] = []
+    for start in range(0, len(listed), NODES_PER_READ):
+        part = listed[start : start + NODES_PER_READ]
+        nodes = reader.see([GetData(f"{parent}/{name}") for name in part])
+        found += [
+            name
+            for name, node in zip(part, nodes, strict=True)
+            if isinstance(node, Node) and node.stat.ephemeral_owner
+        ]
+    return tuple(found)
 
 
 def children(answer: ReadAnswer, path: str) -> tuple[str, ...]:

@@ -3,10 +3,12 @@ they are kept) its offsets, deepest first, in bounded transactions.
 
 Nothing of a member is ever deleted. What is there is read first and then, after a sync, that nobody
 is registered: a channel is made in the transaction that registers, so every channel that was read
-belongs to somebody who is gone. The registrations' parent goes first, alone: it cannot go while it
-has a child. Offsets go at the version that was read. A member that comes in between makes parents
-anew where it needs them, and what it makes cannot be deleted: its parent is not empty, its offset
-has another version. Then the deletion ends and says so.
+belongs to somebody who is gone. A registration that no session holds is nobody's, whatever it says,
+and one that a session holds is somebody's. The registrations' parent goes first, with what is
+nobody's in it: it cannot go while it has another child. Offsets go at the version that was read.
+A member that comes in between makes parents anew where it needs them, and what it makes cannot be
+deleted: its parent is not empty, its offset has another version. Then the deletion ends and says
+so.
 
 It is begun anew from a fresh look after anything unexpected, so it may be interrupted and repeated.
 """
@@ -14,11 +16,18 @@ It is begun anew from a fresh look after anything unexpected, so it may be inter
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, children, members_now, some, write_refused
-from zkcoord.core.model import TopicPartition
+from zkcoord.admin.common import (
+    NODES_PER_READ,
+    Progress,
+    children,
+    members_now,
+    some,
+    write_refused,
+)
+from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.errors import UnknownGroupError
 from zkcoord.zk.port import (
     Committed,
@@ -35,6 +44,7 @@ from zkcoord.zk.port import (
 from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.zk.sync.group_snapshot import no_such_group
 from zkcoord.znodes import names
+from zkcoord.znodes.codec import decode_command, decode_publication
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.places import (
     ChannelAt,
@@ -51,7 +61,6 @@ from zkcoord.znodes.places import (
     RequestAt,
 )
 
-NODES_PER_READ = 500
 BATCH_MAX = 400
 ROUNDS_MAX = 20
 EXPECTED = (ZkError.NO_NODE, ZkError.NOT_EMPTY, ZkError.BAD_VERSION)
@@ -74,29 +83,32 @@ KINDS = {
 @dataclass(frozen=True, slots=True)
 class Item:
     """A node of the group. `version` is that of its data, `session` the one that it ends with (0:
-    none).
+    none); `readable` False: a command, or a sink's batch, that says nothing.
     """
 
     path: str
     kind: str
     version: int
     session: int
+    readable: bool = True
 
 
 @dataclass(frozen=True)
 class Deleted:
     """How many nodes of each kind are deleted (or, of a dry run, would be); `refusal` is one
-    sentence where it ended early, or would.
+    sentence where it ended early, or would. `nobodys`: registrations that no session holds.
     """
 
     group: str
     counts: dict[str, int]
     refusal: str = ""
+    nobodys: tuple[str, ...] = ()
 
 
 class Deletion:
     """The deletion of one group. `left_ms` bounds how long it waits for the coordinator to take
-    back commands of members that are gone; `pause` rests between two looks.
+    back commands of members that are gone; `pause` rests between two looks. `unreadable`: batches
+    of sinks that nobody can read go as well.
     """
 
     def __init__(
@@ -108,6 +120,7 @@ class Deletion:
         left_ms: Callable[[], int],
         pause: Callable[[], object],
         progress: Progress,
+        unreadable: bool = False,
     ) -> None:
         self.client = client
         self.layout = layout
@@ -115,6 +128,7 @@ class Deletion:
         self.left_ms = left_ms
         self.pause = pause
         self.progress = progress
+        self.unreadable = unreadable
         places = [
             layout.group(group),
             layout.ids(group),
@@ -134,6 +148,11 @@ class Deletion:
             self.group,
             dict(Counter(item.kind for item in items)),
             self._refusal(items, self._commands(items)),
+            tuple(
+                item.path.rpartition("/")[2]
+                for item in items
+                if item.path.rpartition("/")[0] == self.layout.ids(self.group) and not item.session
+            ),
         )
 
     def execute(self) -> Deleted:
@@ -152,7 +171,7 @@ class Deletion:
                     " look who uses it"
                 )
             if commands:
-                self.progress.say(
+                self.progress.update(
                     f"waiting for the coordinator to take back commands of {self.group}"
                 )
                 self.pause()
@@ -161,20 +180,27 @@ class Deletion:
                 refusal = self._delete(items)
                 if refusal:
                     return self._ended(refusal)
-            items = self._walk()
+            items = self._walk(quiet=bool(commands))
         self._home()
         return self._ended("")
 
     def _ended(self, refusal: str) -> Deleted:
+        self.progress.end()
         return Deleted(self.group, dict(self.deleted), refusal)
 
     def _existing(self) -> list[Item]:
         items = self._walk()
         if not items:
-            raise UnknownGroupError(no_such_group(self.client, self.layout, self.group))
+            (offsets,) = self.client.see([GetData(self.layout.offsets(self.group))])
+            raise UnknownGroupError(
+                f"there is nothing of the group {self.group} but its offsets, and --keep-offsets"
+                " leaves these: leave that out to delete them"
+                if isinstance(offsets, Node)
+                else no_such_group(self.client, self.layout, self.group)
+            )
         return items
 
-    def _walk(self) -> list[Item]:
+    def _walk(self, quiet: bool = False) -> list[Item]:
         """Every node of the group, parents before their children."""
         self.client.sync()
         items: list[Item] = []
@@ -190,16 +216,24 @@ class Deletion:
                 for path, node, found in zip(part, answers, answers, strict=False):
                     below += [f"{path}/{name}" for name in children(found, path)]
                     items += self._item(path, node)
-            self.progress.say(f"{len(items)} nodes of {self.group} read")
+            if not quiet:
+                self.progress.say(f"{len(items)} nodes of {self.group} read")
             level = below
         return items
 
     def _item(self, path: str, node: ReadAnswer) -> list[Item]:
-        return (
-            [Item(path, self._kind(path), node.stat.version, node.stat.ephemeral_owner)]
-            if isinstance(node, Node)
-            else []
-        )
+        if not isinstance(node, Node):
+            return []
+        where = self.layout.locate(path)
+        says: object = None
+        if isinstance(where, CommandAt):
+            says = decode_command(where.member, where.node, node.data)
+        elif isinstance(where, PublicationAt):
+            says = decode_publication(where.node, node.data)
+        stat = node.stat
+        kind = self._kind(path)
+        readable = not isinstance(says, Malformed)
+        return [Item(path, kind, stat.version, stat.ephemeral_owner, readable)]
 
     def _kind(self, path: str) -> str:
         offsets = self.layout.offsets(self.group)
@@ -218,9 +252,9 @@ class Deletion:
 
     def _commands(self, items: Sequence[Item]) -> int:
         """How many commands a coordinator that leads has outstanding; those of one that is gone do
-        not count.
+        not count, and neither does what no coordinator has written.
         """
-        commands = sum(item.kind == "commands" for item in items)
+        commands = sum(item.kind == "commands" and item.readable for item in items)
         return (
             commands
             if commands and isinstance(self.client.see([GetData(self.layout.leader)])[0], Node)
@@ -235,6 +269,14 @@ class Deletion:
         if members:
             came = " came while it was deleted" if self.deleted else ""
             return f"the group {self.group} has members ({some(members)}){came}: stop them first"
+        ids = f"{self.layout.ids(self.group)}/"
+        held = [
+            item.path
+            for item in items
+            if item.session and item.path.startswith(ids) and "/" in item.path[len(ids) :]
+        ]
+        if held:
+            return f"a session that lives holds {some(held)}: stop who holds it first"
         owned = [
             self._partition(item.path) for item in items if item.kind == "owners" and item.session
         ]
@@ -243,11 +285,19 @@ class Deletion:
                 f"{some(owned)} of the group {self.group} is still owned by a session whose"
                 " registration is gone: wait until that session ends"
             )
-        unfinished = sum(item.kind == "publications" for item in items)
+        batches = [item for item in items if item.kind == "publications"]
+        lost = [item.path.rpartition("/")[2] for item in batches if not item.readable]
+        unfinished = len(batches) - len(lost)
         if unfinished:
             return (
                 f"{unfinished} batches of the group {self.group} are committed, and their files are"
                 " not visible yet: make them visible first (python -m zkcoord.consumer.spark.sink)"
+            )
+        if lost and not self.unreadable:
+            return (
+                f"{len(lost)} nodes of {self.layout.publications(self.group)} cannot be read"
+                f" ({some(lost)}): if they were batches of a sink, nobody can make their files"
+                " visible; add --unreadable to delete them with the group"
             )
         if commands and self.left_ms() <= 0:
             return (
@@ -265,17 +315,12 @@ class Deletion:
         where it cannot go on at all.
         """
         ids = self.layout.ids(self.group)
-        first = [item for item in items if item.path == ids]
-        rest = sorted(
-            (item for item in items if item.path != ids),
-            key=lambda item: (-item.path.count("/"), item.path),
-        )
-        pieces = [first] if first else []
-        while rest:
-            count = fitting([[self._op(item)] for item in rest[:BATCH_MAX]])
-            pieces.append(rest[:count])
-            rest = rest[count:]
-        for piece in pieces:
+        deepest = sorted(items, key=lambda item: (-item.path.count("/"), item.path))
+        registered = [item for item in deepest if f"{item.path}/".startswith(f"{ids}/")]
+        if any(item.session for item in registered):
+            return ""  # it was somebody's when it was read: look again
+        rest = [item for item in deepest if not f"{item.path}/".startswith(f"{ids}/")]
+        for piece in (*self._pieces(registered), *self._pieces(rest)):
             result = self.client.multi([self._op(item) for item in piece])
             if isinstance(result, Rejected) and result.error not in EXPECTED:
                 return write_refused(self.client, self._op(piece[result.index]), result.error)
@@ -286,6 +331,13 @@ class Deletion:
                 f"{sum(self.deleted.values())} of {len(items)} nodes of {self.group} deleted"
             )
         return ""
+
+    def _pieces(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+        """What goes in one transaction each."""
+        while items:
+            count = fitting([[self._op(item)] for item in items[:BATCH_MAX]])
+            yield items[:count]
+            items = items[count:]
 
     def _op(self, item: Item) -> Delete:
         return Delete(item.path, item.version if item.kind == "offsets" else -1)

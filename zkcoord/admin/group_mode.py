@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from zkcoord.admin.common import Progress, some, write_refused
+from zkcoord.admin.common import Progress, argument, some, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.core.group.legacy_group import unfollowed_problem
 from zkcoord.core.model import GroupMode, GroupState, Mode
@@ -75,7 +75,8 @@ class SetMode:
                 return ModeSet(found, said)
             waits = _waits_for(found) if said else "the coordinator to take the mode up"
             if self.clock() - began_ms >= self.timeout_ms:
-                look = f"zkcoord groups describe {self.group}" if said else "the coordinator's log"
+                describe = f"zkcoord groups describe {argument(self.group)}"
+                look = describe if said else "the coordinator's log"
                 raise RefusedError(
                     f"the mode is written, and after {self.timeout_ms} ms the group still waits for"
                     f" {waits}: look at {look}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, write_refused
+from zkcoord.admin.common import Progress, argument, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
@@ -132,7 +132,8 @@ class Rebalance:
             if self.clock() - began_ms >= self.timeout_ms:
                 raise RefusedError(
                     f"the request was taken up, but the group {self.group} is {found.state.value}"
-                    f" after {self.timeout_ms} ms: see zkcoord groups describe {self.group} --json"
+                    f" after {self.timeout_ms} ms: see zkcoord groups describe --json"
+                    f" {argument(self.group)}"
                     " for whose commands are outstanding"
                 )
             self.progress.say(f"the group is {found.state.value}")

@@ -72,7 +72,7 @@ def step_down(
     """Do it, and wait for the next one. Raises `RefusedError`."""
     old = seat_now(client, layout)
     if old is None:
-        raise RefusedError(f"nobody leads ({layout.leader} is not there): start a coordinator")
+        raise RefusedError(_nobody_leads(client, layout))
     began_ms = clock()
     _unseat(client, layout, old)
     progress.note(f"{name_of(old)} was asked to step down")
@@ -88,6 +88,22 @@ def step_down(
             )
         progress.say("waiting for the next coordinator")
         pause()
+
+
+def _nobody_leads(client: SyncClient, layout: Layout) -> str:
+    """Why, as far as the seat tells, and what to do."""
+    (there,) = client.see([GetData(layout.leader)])
+    if not isinstance(there, Node):
+        return f"nobody leads ({layout.leader} is not there): start a coordinator"
+    if there.stat.num_children:
+        return (
+            f"nobody can lead, since {layout.leader} is a persistent node with children, which no"
+            " coordinator made: delete it with all that is below it"
+        )
+    return (
+        f"nobody leads, and {layout.leader} is a node that no coordinator made: start a"
+        " coordinator, which replaces it"
+    )
 
 
 def _unseat(client: SyncClient, layout: Layout, old: Leadership) -> None:

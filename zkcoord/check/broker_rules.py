@@ -4,7 +4,7 @@ whoever calls says whether there are old consumers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from zkcoord.check.rules import CheckFinding
 from zkcoord.core.model import Malformed, Topic
@@ -27,11 +27,18 @@ OLD_FORMAT = 2
 """The newest format of a broker's node that 0.9.0.0 reads."""
 
 TopicFound = Topic | Malformed | None
+Hide = Callable[[str], None]
+"""Is told of each node that may not be read."""
 
 
-def read_topics(reader: SyncClient) -> dict[str, TopicFound]:
-    """All topics by name; None: its node has no data yet. Raises `UnavailableError`."""
+def read_topics(reader: SyncClient, hide: Hide) -> dict[str, TopicFound] | None:
+    """All topics by name; None: its node has no data yet, or may not be read. None instead of them
+    where they may not be listed. Raises `UnavailableError`.
+    """
     (answer,) = reader.read([GetChildren(TOPICS)])
+    if isinstance(answer, Denied):
+        hide(TOPICS)
+        return None
     wanted = (
         [name for name in answer.names if names.is_topic(name)]
         if isinstance(answer, Children)
@@ -46,18 +53,23 @@ def read_topics(reader: SyncClient) -> dict[str, TopicFound]:
             if isinstance(node, Node):
                 found[name] = decode_topic(name, node.data, node.stat) if node.data else None
             elif isinstance(node, Denied):
-                found[name] = Malformed("topic", name, f"it cannot be read ({node.error.value})")
+                hide(f"{TOPICS}/{name}")
+                found[name] = None
     return found
 
 
-def deletions(reader: SyncClient) -> Iterator[CheckFinding]:
+def deletions(reader: SyncClient, hide: Hide) -> Iterator[CheckFinding]:
     """Topics that are marked for deletion."""
     (answer,) = reader.read([GetChildren(DELETIONS)])
+    if isinstance(answer, Denied):
+        hide(DELETIONS)
     for name in answer.names if isinstance(answer, Children) else ():
         yield CheckFinding("topic-being-deleted", "", f"{DELETIONS}/{name}", names.shown(name))
 
 
-def leaderless(reader: SyncClient, topics: dict[str, TopicFound]) -> Iterator[CheckFinding]:
+def leaderless(
+    reader: SyncClient, topics: Mapping[str, TopicFound], hide: Hide
+) -> Iterator[CheckFinding]:
     """Partitions without a leader, a finding per topic."""
     every = [
         (topic.name, number)
@@ -75,6 +87,9 @@ def leaderless(reader: SyncClient, topics: dict[str, TopicFound]) -> Iterator[Ch
             ),
             strict=False,
         ):
+            if isinstance(node, Denied):
+                hide(f"{TOPICS}/{name}/partitions/{number}/state")
+                continue
             state = (
                 decode_partition_state(f"{name}-{number}", node.data)
                 if isinstance(node, Node)
@@ -95,16 +110,20 @@ def leaderless(reader: SyncClient, topics: dict[str, TopicFound]) -> Iterator[Ch
         )
 
 
-def brokers(reader: SyncClient, old_consumers: bool) -> Iterator[CheckFinding]:
+def brokers(reader: SyncClient, old_consumers: bool, hide: Hide) -> Iterator[CheckFinding]:
     """Live brokers that some consumer cannot use."""
     (answer,) = reader.read([GetChildren(BROKERS)])
+    if isinstance(answer, Denied):
+        hide(BROKERS)
     ids = answer.names if isinstance(answer, Children) else ()
     for name, node in zip(
         ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids]), strict=False
     ):
+        path = f"{BROKERS}/{name}"
+        if isinstance(node, Denied):
+            hide(path)
         if not isinstance(node, Node):
             continue
-        path = f"{BROKERS}/{name}"
         broker = decode_broker(name, node.data)
         if isinstance(broker, Malformed):
             yield CheckFinding("broker-unreadable", "", path, broker.reason)

@@ -10,17 +10,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from zkcoord.check import broker_rules
-from zkcoord.check.group_rules import TRANSIENT, GroupJudgement, Topics, judge_group
-from zkcoord.check.reader import COORDINATOR, group_names, read_groups
+from zkcoord.check.group_rules import (
+    FORBIDDEN,
+    TRANSIENT,
+    GroupJudgement,
+    Topics,
+    judge_group,
+)
+from zkcoord.check.reader import names_found, read_groups
 from zkcoord.check.rules import CheckFinding, Severity
 from zkcoord.core.model import Malformed, TopicPartition
-from zkcoord.zk.port import GetData, Node
+from zkcoord.zk.port import Denied, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.listed_names import COORDINATOR, why_unusable
+from zkcoord.zk.term.election import leads
 from zkcoord.znodes.codec import decode_epoch
 from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout
 
 LOOK_AGAIN_S = 3.0
 EVERY_S = 1.0
+HIDDEN_NAMED_MAX = 5
 
 Ask = Callable[[Sequence[tuple[str, GroupJudgement]]], Iterable[CheckFinding]]
 """Asks Kafka about some groups."""
@@ -36,6 +45,8 @@ class ExaminationCounts:
     topics: int = 0
     offsets: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
+    hidden: int = 0
+    """Nodes that may not be read."""
 
 
 class Examination:
@@ -59,6 +70,11 @@ class Examination:
         self.clock = clock
         self.rest = rest
         self.seen = ExaminationCounts()
+        self.hidden_first: list[str] = []
+        self.listed = False
+        """Whether every group could be listed."""
+        # path -> whether it was said
+        self._hidden: dict[str, bool] = {}
         self._doubtful: dict[str, set[CheckFinding]] = {}
         self._living: dict[str, dict[TopicPartition, int]] = {}
 
@@ -66,6 +82,10 @@ class Examination:
         """All that is found, group by group as they are read. Raises `UnavailableError`."""
         for finding in self._all():
             self.seen.findings[finding.severity] += 1
+            if finding.code == "not-readable":
+                self.seen.hidden += 1
+                if len(self.hidden_first) < HIDDEN_NAMED_MAX:
+                    self.hidden_first.append(finding.node)
             yield finding
 
     @property
@@ -75,9 +95,17 @@ class Examination:
 
     def _all(self) -> Iterator[CheckFinding]:
         self.reader.sync()
-        topics = broker_rules.read_topics(self.reader)
-        names = [name for name in group_names(self.reader) if self.wanted(name)]
-        self.seen.topics, self.seen.groups = len(topics), len(names)
+        topics = broker_rules.read_topics(self.reader, self._hide)
+        found = names_found(self.reader)
+        for root, _ in found.denied:
+            self._hide(root)
+        self.listed = not found.denied
+        yield from self._not_readable()
+        for name, path in found.unusable:
+            if self.wanted(name):
+                yield CheckFinding("group-name", name, path, why_unusable(name))
+        names = [name for name in found.groups if self.wanted(name)]
+        self.seen.topics, self.seen.groups = len(topics or ()), len(names)
         for batch in self._judged(names, topics):
             for name, judgement in batch:
                 self.seen.old_members += judgement.old
@@ -94,13 +122,24 @@ class Examination:
         yield from self._ensemble(topics)
         yield from self._later(topics)
 
+    def _hide(self, path: str) -> None:
+        """A node that belongs to no group may not be read."""
+        self._hidden.setdefault(path, False)
+
+    def _not_readable(self) -> Iterator[CheckFinding]:
+        """Each of them once."""
+        for path, said in self._hidden.items():
+            if not said:
+                self._hidden[path] = True
+                yield CheckFinding("not-readable", "", path, FORBIDDEN)
+
     def _judged(
-        self, names: Sequence[str], topics: Topics
+        self, names: Sequence[str], topics: Topics | None
     ) -> Iterator[list[tuple[str, GroupJudgement]]]:
         for batch in read_groups(self.reader, names):
             yield [(group.name, judge_group(group, topics)) for group in batch]
 
-    def _ensemble(self, topics: dict[str, broker_rules.TopicFound]) -> Iterator[CheckFinding]:
+    def _ensemble(self, topics: Topics | None) -> Iterator[CheckFinding]:
         old = self.seen.old_members > 0
         leader, groups = self.reader.read(
             [GetData(f"{CONSUMERS}/{COORDINATOR}"), GetData(Layout.DRAFT.groups_root)]
@@ -109,6 +148,8 @@ class Examination:
             (f"{CONSUMERS}/{COORDINATOR}", leader),
             (Layout.DRAFT.groups_root, groups),
         ):
+            if isinstance(answer, Denied):
+                self._hide(path)
             if old and isinstance(answer, Node):
                 yield CheckFinding(
                     "draft-layout",
@@ -118,21 +159,28 @@ class Examination:
                 )
         for layout in LAYOUTS.values():
             yield from self._seat(layout)
-        yield from broker_rules.brokers(self.reader, old)
-        yield from broker_rules.deletions(self.reader)
-        yield from broker_rules.leaderless(self.reader, topics)
+        yield from broker_rules.brokers(self.reader, old, self._hide)
+        yield from broker_rules.deletions(self.reader, self._hide)
+        yield from broker_rules.leaderless(self.reader, topics or {}, self._hide)
+        yield from self._not_readable()
 
     def _seat(self, layout: Layout) -> Iterator[CheckFinding]:
         """Whether somebody can lead in a layout."""
         leader, epoch = self.reader.read([GetData(layout.leader), GetData(layout.epoch)])
+        for path, answer in ((layout.leader, leader), (layout.epoch, epoch)):
+            if isinstance(answer, Denied):
+                self._hide(path)
         if isinstance(leader, Node) and not leader.stat.ephemeral_owner:
             what = f"it is persistent and has {leader.stat.num_children} children"
             yield CheckFinding("seat-persistent", "", layout.leader, what)
+        elif isinstance(leader, Node) and not leads(leader):
+            what = f"it is of the session 0x{leader.stat.ephemeral_owner:x}"
+            yield CheckFinding("seat-unreadable", "", layout.leader, what)
         value = decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         if isinstance(value, Malformed):
             yield CheckFinding("epoch-unusable", "", layout.epoch, value.reason)
 
-    def _later(self, topics: Topics) -> Iterator[CheckFinding]:
+    def _later(self, topics: Topics | None) -> Iterator[CheckFinding]:
         """What is seen at every look; and, while it is watched, offsets that go back."""
         until = self.clock() + (self.watch_s or LOOK_AGAIN_S)
         again = sorted(set(self._doubtful) | (set(self._living) if self.watch_s else set()))

@@ -26,8 +26,9 @@ from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import INTERNAL_TOPICS, match_patterns
 
 SHOWN_MAX = 8
+FORBIDDEN = "ZooKeeper's ACL forbids it"
 Topics = Mapping[str, Topic | Malformed | None]
-"""By name; None: its node has no data yet."""
+"""By name; None: its node has no data yet, or may not be read."""
 
 TRANSIENT = frozenset(
     {"owner-not-registered", "owner-of-another-session", "member-gave-up", "partitions-unowned"}
@@ -41,6 +42,7 @@ _BELOW_0 = re.compile(rb"-0*[1-9][0-9]{0,18}")
 class GroupJudgement:
     """`old` and `ours`: how many members of each kind are registered; `stored`: offsets that can be
     read, of partitions that exist; `owners`: of existing partitions, whose node can be read.
+    `offsets_known` False: there may be more offsets than `stored`.
     """
 
     findings: tuple[CheckFinding, ...]
@@ -48,13 +50,20 @@ class GroupJudgement:
     ours: int
     stored: Mapping[TopicPartition, int]
     owners: Mapping[TopicPartition, Owner]
+    offsets_known: bool = True
 
 
-def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
-    """Everything that can be said of a group at one look."""
+def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
+    """Everything that can be said of a group at one look. `listed` None: topics may not be listed,
+    so nothing is said to be of none.
+    """
+    topics: Topics = (
+        dict.fromkeys(at.topic for at in (*group.owners, *group.offsets))
+        if listed is None
+        else listed
+    )
     found: list[CheckFinding] = [
-        CheckFinding("not-readable", group.name, path, "ZooKeeper's ACL forbids it")
-        for path in group.denied
+        CheckFinding("not-readable", group.name, path, FORBIDDEN) for path in group.denied
     ]
     found += [
         CheckFinding("group-too-large", group.name, path, f"it has {count} children")
@@ -108,6 +117,7 @@ def judge_group(group: GroupSeen, topics: Topics) -> GroupJudgement:
         ours,
         stored,
         owners,
+        group.is_whole and all(topics.get(at.topic, True) for at in group.offsets),
     )
 
 
@@ -161,6 +171,8 @@ def _owners(
     owners: dict[TopicPartition, Owner] = {}
     for at in group.owners:
         if not _exists(at, topics):
+            if at.topic in topics and not isinstance(topics[at.topic], Topic):
+                continue  # nobody knows which partitions it has
             found.append(
                 CheckFinding(
                     "owner-no-such-partition",

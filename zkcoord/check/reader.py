@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zkcoord.core.model import Mode
+from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, not_allowed
+from zkcoord.zk.sync.listed_names import unusable_names
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import CONSUMERS, Layout
 
@@ -23,7 +25,6 @@ GROUPS_AT_ONCE = 250
 NODES_AT_ONCE = 20_000
 CHILDREN_MAX = 20_000
 HOMES = (Layout.ISOLATED, Layout.DRAFT)
-COORDINATOR = "coordinator"
 
 
 class At(NamedTuple):
@@ -89,13 +90,40 @@ class _Parents:
         )
 
 
-def group_names(reader: SyncClient) -> list[str]:
-    """Every group of the ensemble, whichever layout it uses, sorted. Raises `UnavailableError`."""
+@dataclass(frozen=True)
+class NamesFound:
+    """The groups of an ensemble, whichever layout they use, sorted. `unusable`: nodes among them
+    that no group can be called by, name and path; `denied`: roots that could not be listed.
+    """
+
+    groups: tuple[str, ...]
+    unusable: tuple[tuple[str, str], ...] = ()
+    denied: tuple[tuple[str, Denied], ...] = ()
+
+
+def names_found(reader: SyncClient) -> NamesFound:
+    """Which groups there are. Raises `UnavailableError`."""
     roots = (CONSUMERS, *(layout.groups_root for layout in HOMES))
     found: set[str] = set()
-    for answer in reader.read([GetChildren(root) for root in roots]):
-        found.update(answer.names if isinstance(answer, Children) else ())
-    return sorted(name for name in found if names.is_group(name))
+    unusable: list[tuple[str, str]] = []
+    denied: list[tuple[str, Denied]] = []
+    for root, answer in zip(roots, reader.read([GetChildren(root) for root in roots]), strict=True):
+        if isinstance(answer, Denied):
+            denied.append((root, answer))
+        elif isinstance(answer, Children):
+            found.update(filter(names.is_group, answer.names))
+            unusable += [(name, f"{root}/{name}") for name in unusable_names(answer.names, root)]
+    return NamesFound(tuple(sorted(found)), tuple(sorted(unusable)), tuple(denied))
+
+
+def group_names(reader: SyncClient) -> list[str]:
+    """Every group of the ensemble, sorted. Raises `UnavailableError`, and `RefusedError` where some
+    may be hidden.
+    """
+    found = names_found(reader)
+    if found.denied:
+        raise RefusedError(not_allowed(*found.denied[0]))
+    return list(found.groups)
 
 
 def read_groups(reader: SyncClient, wanted: Sequence[str]) -> Iterator[list[GroupSeen]]:

@@ -354,12 +354,27 @@ RULES: dict[str, CheckRule] = {
         "delete the node, unless it is the group of old consumers of that name; then run zkcoord in"
         " the layout whose seat is free",
     ),
+    "seat-unreadable": CheckRule(
+        _E,
+        "",
+        "no coordinator made this node, and no coordinator leads while it is there: each waits, and"
+        " says so",
+        "end the client that has this session, or delete the node (zkcoord coordinator step-down)",
+    ),
     "no-offsets-node": CheckRule(
         _N,
         ALL,
         "kafka-consumer-groups.sh --zookeeper --delete --topic ends with an exception at any group"
         " without this node",
         "create it, empty, or delete the group's node if the group is gone",
+    ),
+    "group-name": CheckRule(
+        _W,
+        "",
+        "it stands among the groups, and no group can have this name: no coordinator serves it, no"
+        " list has it, and no command takes it",
+        "have its consumers use another group id; a name of printable characters, of at most 249"
+        " bytes, that is no part of the layout. Then delete the node",
     ),
     "group-too-large": CheckRule(
         _W,
@@ -409,7 +424,8 @@ RULES: dict[str, CheckRule] = {
     "not-readable": CheckRule(
         _W,
         "",
-        "this client may not read it: nothing is known of what is there",
+        "this client may not read it: nothing is known of what is there, and the command ends"
+        " with status 1",
         "give credentials that may (--zookeeper-user)",
     ),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL, registered_brokers
+from zkcoord.config.files import refuse_pipe
 from zkcoord.config.sources import Settings, read_table
 from zkcoord.errors import ConfigurationError
 from zkcoord.words import yes_or_no
@@ -61,9 +62,15 @@ def security_options(path: str) -> Mapping[str, Any]:
                 found[name] = value if isinstance(value, bool) else yes_or_no(str(value))
             elif not fits or not isinstance(value, str):
                 raise ValueError
+            elif name.endswith("file"):
+                refuse_pipe(value)
         except ValueError:
             raise ConfigurationError(
                 f"{shown(name)} in {path} is not an option of security with a text, true or false:"
                 f" write {PROTOCOL}, ssl_... and sasl_... as kafka-python's clients have them"
             ) from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"{name} in {path} cannot be used ({error.strerror}): give a file that can be read"
+            ) from error
     return found

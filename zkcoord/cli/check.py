@@ -2,7 +2,7 @@
 what it does to which version, and the fix. It writes nothing, anywhere.
 
 Exit status: 0 nothing that bad, 3 something as bad as --fail-on says or worse, and 1, 2 and 130 as
-every command.
+every command: 1 also where a node may not be read, after all that could be read is reported.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out, printable
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.port import ZkError
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
@@ -119,12 +120,29 @@ def run(args: argparse.Namespace) -> int:
             if asking is not None:
                 asking.close()
     vain = [pattern for pattern in args.only or () if pattern not in matched]
-    if vain:
-        raise RefusedError(
+    refusals = list(_hidden(examination))
+    if vain and examination.listed:
+        refusals.append(
             f"no group matches {some(vain)}: correct --only, or the chroot at the end of"
             " --zookeeper"
         )
+    for sentence in refusals[1:]:
+        progress.note(sentence)
+    if refusals:
+        raise RefusedError(refusals[0])
     return FOUND if _bad(examination.seen, args.fail_on) else 0
+
+
+def _hidden(examination: Examination) -> Iterator[str]:
+    """A sentence where something may not be read, for then the report is not whole."""
+    count, first = examination.seen.hidden, examination.hidden_first
+    if count:
+        more = f" and {count - len(first)} more" if count > len(first) else ""
+        yield (
+            f"ZooKeeper does not let this client read {', '.join(first)}{more}"
+            f" ({ZkError.NO_AUTH.value}), so what is there is not in this report: give credentials"
+            " that may (--zookeeper-user)"
+        )
 
 
 def _matches(patterns: Sequence[str], matched: set[str], name: str) -> bool:
@@ -175,7 +193,9 @@ class _Kafka:
                         Layout.ISOLATED.offset(name, tp),
                         f"{offset}, and the log holds {starts[tp]} to {ends[tp]}",
                     )
-        elsewhere = [name for name, judgement in batch if not judgement.stored]
+        elsewhere = [
+            name for name, judgement in batch if judgement.offsets_known and not judgement.stored
+        ]
         for name, offsets in self.groups.committed(elsewhere).items():
             if offsets:
                 yield CheckFinding(
@@ -235,5 +255,6 @@ def _write_json(examination: Examination) -> None:
         "topics": seen.topics,
         "offsets": seen.offsets,
         "found": found,
+        "hidden": seen.hidden,
     }
     out(f'\n], "seen": {json.dumps(figures)}}}\n')

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zkcoord.admin.common import argument, some
 from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
@@ -33,6 +34,7 @@ from zkcoord.zk.sync.group_snapshot import (
     describe_group,
     list_groups,
 )
+from zkcoord.zk.sync.listed_names import unusable_groups
 from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -152,7 +154,14 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         groups = [group for group in list_groups(reader, layout) if group.state in wanted]
+        unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
+    if unusable:
+        err(
+            f"zkcoord groups: {len(unusable)} nodes in {layout.groups_root} have names that no"
+            f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord"
+            " check\n"
+        )
     if args.json:
         _print_json(view.list_json(groups, coordinator))
     else:
@@ -234,9 +243,10 @@ def _note(group: GroupSnapshot) -> str:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:
         why = group.metadata.failure or "zkcoord journal has the reason"
+        retry = f"zkcoord groups rebalance {argument(group.group)}"
         return (
             f"Consumer group '{group.group}' is quarantined, and everybody keeps what it has:"
-            f" {why}; `zkcoord groups rebalance {group.group}` has it tried again at once.\n"
+            f" {why}; `{retry}` has it tried again at once.\n"
         )
     return "".join(f"{line}\n" for line in view.mode_lines(group)) if view.is_shared(group) else ""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from zkcoord.admin.common import Progress, whoami
+from zkcoord.admin.common import Progress, some, whoami
 from zkcoord.admin.delete_group import Deleted, Deletion
 from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
 from zkcoord.cli.groups_text import MISSING
@@ -67,6 +67,11 @@ def add_parsers(commands: Any) -> None:
     delete.add_argument(
         "--keep-offsets", action="store_true", help="leave the stored offsets where they are"
     )
+    delete.add_argument(
+        "--unreadable",
+        action="store_true",
+        help="also batches of sinks that nobody can read, and so nobody can make visible",
+    )
     rebalance = commands.add_parser(
         "rebalance",
         help="have the coordinator assign a group anew",
@@ -109,11 +114,18 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
                 lambda: until_ms - boot_ms(),
                 rest,
                 progress,
+                args.unreadable,
             )
             for group in groups
         ]
         planned, unknown = _planned(deletions)
         refused = next((found.refusal for found in planned if found.refusal), "")
+        for one in planned:
+            if one.nobodys and not refused:
+                progress.note(
+                    f"{len(one.nobodys)} registrations of {one.group} are persistent, so they are"
+                    f" no members, and go with it: {some(one.nobodys)}"
+                )
         if not args.execute:
             _print_deleted(planned, executed=False, as_json=args.json)
             for sentence in filter(None, (refused, *unknown)):
@@ -168,6 +180,8 @@ def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> N
             for one in found
         ]
         text = json.dumps({"executed": executed, "groups": groups}, indent=1) + "\n"
+    elif not any(one.counts for one in found):
+        return
     else:
         text = table(
             DELETE_COLUMNS,

@@ -29,17 +29,21 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from zkcoord import __version__
 from zkcoord.errors import ConfigurationError, ZkcoordError
-from zkcoord.terminal import err, printable
+from zkcoord.terminal import err, out, printable
 
 OK, CANNOT, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 SENTENCE_CHARS_MAX = 1_000
+EXPECTED = re.compile(r"argument ([^:]+): expected (?:one|at least one) argument")
+MISSING = "arguments are required"
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,15 @@ class CliParser(argparse.ArgumentParser):
                 action, f"{str(value)[:80]!a} is not known: write {near}"
             ) from None
 
+    def print_help(self, file: Any = None) -> None:
+        """Help that was asked for; see `out`."""
+        self._print_message(self.format_help(), file)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help or version; argparse says nothing of what it cannot print."""
+        if message:
+            out(message)
+
     def error(self, message: str) -> NoReturn:
         """Exit status 2."""
         raise ConfigurationError(f"{message}: see {self.prog} --help")
@@ -148,7 +161,11 @@ def _main(given: list[str], name: str) -> int:
         module = importlib.import_module(about.module)
         module.add_parser(subparsers)
         run = module.run
-    args, unknown = parser.parse_known_args(given)
+    try:
+        args, unknown = parser.parse_known_args(given)
+    except ConfigurationError as error:
+        dashed = _dashed(given, str(error), _of_subcommand(given, subparsers.choices.get(name)))
+        raise ConfigurationError(f"{error}{dashed}") from None
     if unknown:
         at = given.index(name) + 1 if name in given else 0
         raise ConfigurationError(_unknown(given[at:], unknown[0], subparsers.choices.get(name)))
@@ -181,8 +198,28 @@ def _unknown(given: Sequence[str], word: str, parser: argparse.ArgumentParser | 
         return f"{flag[:80]!a} is not known here: see zkcoord --help"
     near = nearest_flag(flag, [known for known in _flags(parser) if known != flag])
     return f"{flag[:80]!a} is not known to {parser.prog}: " + (
-        f"write {near}" if near else f"leave it out, or see {parser.prog} --help"
+        f"write {near}" if near else f"leave it out, or see {parser.prog} --help{_as_name(parser)}"
     )
+
+
+def _as_name(parser: argparse.ArgumentParser, word: str = "it") -> str:
+    """How to give a name that looks like an option to a command that takes names."""
+    takes = any(not (action.option_strings or action.choices) for action in parser._actions)
+    return f" (where {word} is a name, write it at the end, after --)" if takes else ""
+
+
+def _dashed(given: Sequence[str], refusal: str, parser: argparse.ArgumentParser | None) -> str:
+    """The same where argparse has refused: what it wants is there, and looks like an option."""
+    known = _flags(parser) if parser is not None else []
+    words = [word for word in given if word[:1] == "-" and word.partition("=")[0] not in known]
+    found = EXPECTED.search(refusal)
+    if found is not None:
+        for flag, value in pairwise(given):
+            if flag in found[1].split("/") and value in words:
+                return f" (a value that begins with - is written {flag}=VALUE)"
+    elif parser is not None and MISSING in refusal and words:
+        return _as_name(parser, f"{words[0][:80]!a}")
+    return ""
 
 
 def _of_subcommand(

@@ -46,6 +46,10 @@ examples:
 INCARNATION says which topic of that name the offset belongs to: the ZooKeeper transaction that made
 the topic and, where brokers give one, its id. A topic that was deleted and made again is another.
 """
+ALL_TOPICS = (
+    "all topics that the group has offsets of or subscribes to",
+    "all topics that the group has offsets of, owns or subscribes to (the default)",
+)
 EPILOG_ACCEPT = """\
 examples:
   # what would count again
@@ -95,13 +99,15 @@ def add_parser(subparsers: Any) -> None:
         command.add_argument(
             "--topic",
             action="append",
-            metavar="TOPIC[:0,1,2]",
-            help="a topic, or some of its partitions; may be repeated",
+            metavar="TOPIC" if command is accept else "TOPIC[:0,1,2]",
+            help=f"a topic{'' if command is accept else ', or some of its partitions'}; may be"
+            " repeated",
         )
         command.add_argument(
             "--all-topics",
             action="store_true",
-            help="all topics that the group has offsets of or subscribes to",
+            # taken by `delete` only to say what to write instead
+            help=argparse.SUPPRESS if command is delete else ALL_TOPICS[command is show],
         )
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
     offsets_reset.add_arguments(reset)
@@ -155,6 +161,8 @@ def _group(args: argparse.Namespace) -> str:
 
 def _show(args: argparse.Namespace, settings: Settings, group: str) -> int:
     chosen = parse_topics(args.topic or ())
+    if chosen and args.all_topics:
+        raise ConfigurationError("--topic and --all-topics are both given: leave one of them out")
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         found = describe_group(reader, layout, group)
@@ -228,6 +236,8 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
         )
         accept = Accept(client, layout, group, topics, tps, progress)
         planned = accept.plan()
+        stored = {tp.topic for tp, one in accept.stored.items() if one.version is not None}
+        vain = [topic for topic in chosen if topic not in stored]
         asked = brokers(settings, client, layout)
         with LogOffsets(asked.servers, asked.security) as ends:
             gains = [tp for one in planned for tp in one.gains]
@@ -240,8 +250,14 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
         else view.accept_table(group, done),
         done=f"{len(done)} topics were accepted" if args.execute else "",
     )
+    said = f"{len(done)} of {len(planned)} topics were accepted"
     if refusal:
-        raise RefusedError(f"{refusal} ({len(done)} of {len(planned)} topics were accepted)")
+        raise RefusedError(f"{refusal} ({said})")
+    if vain:
+        raise RefusedError(
+            f"the group {group} has no offsets of {some(vain)}: correct --topic"
+            f" ({said if args.execute else 'nothing was written'})"
+        )
     if not args.json:
         if not planned:
             progress.note("all stored offsets count already")

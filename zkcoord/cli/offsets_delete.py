@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from zkcoord.admin.common import Progress
+from zkcoord.admin.common import Progress, argument, some
 from zkcoord.admin.offsets.delete import DeletedOffset, OffsetsDeletion
 from zkcoord.admin.offsets.reset_plan import parse_topics
 from zkcoord.config.settings import zk_options
@@ -27,7 +27,8 @@ examples:
   zkcoord offsets delete billing --zookeeper zk1:2181/kafka --topic orders
   zkcoord offsets delete billing --zookeeper zk1:2181/kafka --topic orders:0,2 --execute
 
-What a member subscribes to, or owns, is refused. The topic need not exist any more. Offsets that
+What a member subscribes to, or owns, is refused. What is named and has no offset is said, with exit
+status 1, and the others are deleted. The topic need not exist any more. Offsets that
 consumers mirror to Kafka stay there.
 """
 
@@ -47,13 +48,18 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
         layout = layout_named(settings.text("layout"))
         deletion = OffsetsDeletion(client, layout, group, chosen, progress)
         planned = deletion.plan()
+        missing = _missing(chosen, planned)
+        named = [topic if number is None else f"{topic}:{number}" for topic, number in missing]
+        vain = (
+            f"the group {group} has no offsets of {some(named)}: correct --topic, or see zkcoord"
+            f" offsets show {argument(group)}"
+        )
         if not planned:
-            raise RefusedError(
-                f"the group {group} has no offsets of {', '.join(chosen)}: correct --topic, or see"
-                f" zkcoord offsets show {group}"
-            )
+            raise RefusedError(vain)
         if not args.execute:
-            _print(args, group, planned)
+            _print(args, group, planned, missing)
+            if missing:
+                raise RefusedError(f"{vain} (nothing was deleted)")
             if not args.json:
                 progress.note("nothing was deleted; add --execute")
             return 0
@@ -63,18 +69,35 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
             progress.note(f"interrupted: {len(deletion.done)} of {len(planned)} are deleted")
             raise
     said = f"{len(deletion.done)} offsets were deleted"
-    _print(args, group, deletion.done, refusal, said)
-    if refusal:
-        raise RefusedError(f"{refusal} ({said})")
+    _print(args, group, deletion.done, missing, refusal, said)
+    if refusal and missing:
+        progress.note(vain)
+    if refusal or missing:
+        raise RefusedError(f"{refusal or vain} ({said})")
     if not args.json:
         progress.note(said)
     return 0
+
+
+def _missing(
+    chosen: Mapping[str, tuple[int, ...] | None], planned: Sequence[DeletedOffset]
+) -> list[tuple[str, int | None]]:
+    """What was named and has no stored offset: partitions, or a topic (None) as a whole."""
+    there = {(one.tp.topic, one.tp.partition) for one in planned}
+    topics = {topic for topic, _ in there}
+    return [
+        (topic, number)
+        for topic, numbers in chosen.items()
+        for number in ((None,) if numbers is None else numbers)
+        if (topic not in topics if number is None else (topic, number) not in there)
+    ]
 
 
 def _print(
     args: argparse.Namespace,
     group: str,
     rows: Sequence[DeletedOffset],
+    missing: Sequence[tuple[str, int | None]],
     refusal: str = "",
     done: str = "",
 ) -> None:
@@ -87,6 +110,7 @@ def _print(
                 {"topic": r.tp.topic, "partition": r.tp.partition, "deleted_offset": r.offset}
                 for r in rows
             ],
+            "missing": [{"topic": topic, "partition": number} for topic, number in missing],
         }
         text = json.dumps(document, indent=1) + "\n"
     else:

@@ -10,9 +10,8 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
-from zkcoord.admin.common import Progress, some
+from zkcoord.admin.common import Progress, argument, some
 from zkcoord.admin.offsets import reset_live as live
 from zkcoord.admin.offsets.log_offsets import NO_RECORD, LogOffsets
 from zkcoord.admin.offsets.reset import Reset, ResetResult, ResetRow
@@ -22,6 +21,7 @@ from zkcoord.admin.offsets.time_spec import parse_datetime, parse_duration, show
 from zkcoord.admin.offsets.untold import Untold, refusal, untold_folder
 from zkcoord.cli import offsets_text as view
 from zkcoord.cli.brokers import Brokers, brokers
+from zkcoord.config.files import read_file
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
 from zkcoord.core.model import Topic, TopicPartition
@@ -154,8 +154,7 @@ def _aim(args: argparse.Namespace, group: str, progress: Progress) -> Aim:
 
 def _read_file(path: str) -> str:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+        data = read_file(path, FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
             raise ConfigurationError(f"{path} is larger than {FILE_BYTES_MAX} bytes: split it")
         return data.decode("utf-8-sig")
@@ -175,6 +174,8 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
     refuse_both(args)
     if args.timeout_ms < 0:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 0 or more")
+    if args.export and args.json:
+        raise ConfigurationError("--export and --json are both given: leave one of them out")
     chosen = parse_topics(args.topic or ())
     if bool(chosen) + args.all_topics + (args.from_file is not None) != 1:
         raise ConfigurationError(
@@ -345,7 +346,7 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
         done = sum(row.written for row in reset.rows.values())
         raise UnavailableError(
             f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord"
-            f" offsets show {reset.group})"
+            f" offsets show {argument(reset.group)})"
         ) from error
     written = [row for row in result.rows if row.written]
     told = _print(args, reset, result, f"{len(written)} partitions were reset")
@@ -371,7 +372,7 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
         except KeyboardInterrupt:
             progress.note(
                 f"{len(written)} partitions were reset; the owners of {len(owned)} of them may not"
-                f" have heard yet: see zkcoord offsets show {reset.group}"
+                f" have heard yet: see zkcoord offsets show {argument(reset.group)}"
             )
             if told:
                 untold.told()
@@ -379,7 +380,7 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
         if late:
             progress.note(
                 f"stored, but the owners of {some(late)} have not committed from there yet: they"
-                f" seek as soon as they look; see zkcoord offsets show {reset.group}"
+                f" seek as soon as they look; see zkcoord offsets show {argument(reset.group)}"
             )
     if not args.json and not args.export:
         progress.note(

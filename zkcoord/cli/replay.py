@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from zkcoord.admin.common import some
+from zkcoord.config.files import refuse_pipe
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import journal_dir
 from zkcoord.config.sources import resolve
 from zkcoord.coordinator.logging import timestamp
 from zkcoord.core.events import Action
 from zkcoord.core_encoding import ForeignEncoding, codec
-from zkcoord.errors import ConfigurationError, UnknownGroupError
+from zkcoord.errors import ConfigurationError, ReplayError, UnknownGroupError
 from zkcoord.replay import what_if as replay_whatif
 from zkcoord.replay.replay import Difference, Recording, Replay, ReplayResult, recordings
 from zkcoord.replay.story import Decision, Story
@@ -99,6 +100,14 @@ def run(args: argparse.Namespace) -> int:
     """0: identical. 1: not."""
     if args.group is not None:
         validate_group(args.group)
+    if args.path is not None:
+        try:
+            refuse_pipe(str(args.path))
+        except OSError as error:
+            raise ReplayError(
+                f"{args.path} cannot be read ({error.strerror}): name a file of inputs, or a"
+                " journal's folder"
+            ) from error
     path = args.path or journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)
     found = recordings(path)
     if args.group is not None:

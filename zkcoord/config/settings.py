@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zkcoord.assignors.pool import AssignorOptions
+from zkcoord.config.files import read_file, refuse_pipe
 from zkcoord.config.options import core_options
 from zkcoord.config.sources import Settings
 from zkcoord.core.assignment import ASSIGNORS
@@ -24,7 +25,8 @@ from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout, layout_named
 
 PASSWORD_BYTES_MAX = 4_096
-TLS_PARTS = ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password")
+TLS_FILES = ("tls_ca_file", "tls_cert_file", "tls_key_file")
+TLS_PARTS = (*TLS_FILES, "tls_key_password")
 ROLES = ("acl_coordinators", "acl_members", "acl_readers")
 HTTP_PARTS = ("http_host", "http_port", "http_names")
 JOURNAL_PARTS = (
@@ -230,6 +232,14 @@ def zk_options(settings: Settings) -> ZkOptions:
             settings.optional("tls_key_file"),
             settings.optional("tls_key_password"),
         )
+        for name in TLS_FILES:
+            try:
+                refuse_pipe(settings.text(name))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{settings.where(name)} is {shown(settings.text(name))}, which cannot be used"
+                    f" ({error.strerror}): give a file that can be read"
+                ) from error
         tls.context()  # an unusable file is said here, not at the first connection
     return ZkOptions(
         hosts=settings.text("zookeeper"),
@@ -290,8 +300,7 @@ def _password(settings: Settings) -> str:
             "zookeeper_password and zookeeper_password_file are both given: leave one of them out"
         )
     try:
-        with open(path, "rb") as file:
-            text = file.read(PASSWORD_BYTES_MAX).decode("utf-8")
+        text = read_file(path, PASSWORD_BYTES_MAX).decode("utf-8")
     except OSError as error:
         raise ConfigurationError(
             f"the password file {path} cannot be read ({error.strerror}): correct"

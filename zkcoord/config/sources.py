@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zkcoord.config.files import read_file
 from zkcoord.config.option_spec import ENVIRONMENT_PREFIX, OptionKind, OptionSpec, Use, Value
 from zkcoord.config.options import SECTIONS, TABLE, options_of
 from zkcoord.errors import ConfigurationError
@@ -246,8 +247,7 @@ def read_table(path: str) -> dict[str, Any]:
 
 def _bytes(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(CONFIG_BYTES_MAX + 1)
+        data = read_file(path, CONFIG_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigurationError(
             f"the configuration file {path} cannot be read ({error.strerror}): correct its name"

@@ -13,6 +13,7 @@ from consumer.core.options import MemberOptions
 from consumer.gateway.cluster import Cluster
 from consumer.gateway.members.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
+from consumer.member.joining.unserved_asks import unserved_asks
 from zkcoord.errors import ZkcoordError
 from zkcoord.guarded import guard
 from zkcoord.guardian.client import Guardian
@@ -84,6 +85,7 @@ class Agents:
             self.zk.acl,
             on_session,
             roles=self.zk.roles,
+            unserved=unserved_asks(self.zk, self.layout),
         )
         holder.append(driver)
         return driver

@@ -27,6 +27,6 @@ def connections_for(wanted: int) -> tuple[int, str]:
         return wanted, ""
     fits = max(1, (limit - OWN) // PER_CONNECTION)
     return fits, (
-        f"this process may open {limit} files, which is enough for {fits} clients: more are turned"
-        f" away; raise the limit (ulimit -n, LimitNOFILE of systemd) to {needed} for {wanted}"
+        f"this process may open {limit} files, which is enough for {fits} clients: it lets no more"
+        f" in; raise the limit (ulimit -n, LimitNOFILE of systemd) to {needed} for {wanted}"
     )

@@ -15,8 +15,8 @@ from kafka.structs import TopicPartition as KafkaPartition
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
 from consumer.gateway.wire.requests import WireCode
-from consumer.offsets.committed import stored_of, stored_reads
-from consumer.offsets.memberless import MemberlessCommits, hidden
+from consumer.offsets.committed import hidden, stored_of, stored_reads
+from consumer.offsets.memberless import MemberlessCommits
 from zkcoord.admin.common import Progress
 from zkcoord.admin.delete_group import Deletion
 from zkcoord.admin.offsets.delete import OffsetsDeletion

@@ -4,14 +4,16 @@ Where the coordinator makes them (there is a root of asks), a member that misses
 ephemeral node with the group's name below that root, and waits until it is gone: the coordinator
 deletes it in the multi that makes what is missing. Where nobody answers for a while (nobody leads,
 or an older coordinator does), and where there is no such root, the member makes them itself, if it
-may. What may be written by others than its place allows counts as absent: the member says so once,
-and waits until that was mended.
+may. That nobody served asks lately is known to the whole process for a while (`unserved_asks`): the
+nodes of another group are then made without the wait. What may be written by others than its place
+allows counts as absent: the member says so once, and waits until that was mended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from consumer.member.joining.unserved_asks import UnservedAsks
 from zkcoord.core.model import Malformed, Mode
 from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.acl.table import Roles
@@ -19,6 +21,7 @@ from zkcoord.zk.port import (
     AclEntry,
     AclsDone,
     AclsResult,
+    Committed,
     Create,
     Delete,
     Denied,
@@ -63,6 +66,7 @@ class GroupNodes:
         look: Callable[[], None],
         fail: Callable[[str], None],
         waits: Callable[[str], None],
+        unserved: UnservedAsks | None = None,
     ) -> None:
         self.port = port
         self.layout = layout
@@ -73,9 +77,13 @@ class GroupNodes:
         self.look = look
         self.fail = fail
         self.waits = waits
+        self.unserved = unserved
         self.wake_ms: int | None = None
         self.asks = 0
         self.asking = self.by_itself = False
+        self.may_ask = True
+        # Whether it has made some of them itself.
+        self.made = False
         self.told = ""
         self.needed = _needed(layout, group)
         self.paths = (*self.needed, *self._beside(), layout.asks)
@@ -89,14 +97,19 @@ class GroupNodes:
         lacking = [path for path in self.needed if isinstance(found[path], Missing)]
         asked_for = isinstance(found[self.layout.asks], Node)
         if not lacking:
-            self.by_itself = False
+            if self.by_itself and self.made and self.unserved is not None:
+                self.unserved.found(self.clock(), self.layout.asks, self.group, ASK_WAIT_MS)
+            self.by_itself = self.made = False
             if asked_for and any(isinstance(found[path], Missing) for path in self._beside()):
                 self._ask(lambda result: None)
             self._believe(ready)
-        elif asked_for and not self.by_itself:
+        elif asked_for and not self.by_itself and not self._nobody_serves():
             self._ask_and_wait()
         else:
             self.port.multi([self._create(lacking[0])], lambda r: self._made(r, asked_for))
+
+    def _nobody_serves(self) -> bool:
+        return self.unserved is not None and self.unserved.known(self.clock())
 
     def _create(self, path: str) -> Create:
         if self.roles is not None and path in self.layout.above_parts(self.group):
@@ -147,19 +160,24 @@ class GroupNodes:
     def _asked(self, result: MultiResult) -> None:
         """It is asked for, perhaps by another; where it may not ask it tries at once."""
         if isinstance(result, Rejected) and result.error is not ZkError.NODE_EXISTS:
+            self.may_ask = result.error is not ZkError.NO_AUTH
             self.wake_ms = self.clock()
 
     def _made(self, result: MultiResult, asked_for: bool) -> None:
         if isinstance(result, Unanswered):
             return
         if isinstance(result, Rejected) and result.error not in BELIEVED_LATER:
-            if asked_for:
+            if self._nobody_serves() and self.unserved is not None:
+                self.unserved.forget()
+            elif asked_for and self.may_ask:
                 return self._wait("no coordinator has made them yet: see that one runs")
-            return self.fail(
-                f"ZooKeeper does not let this consumer create the nodes of group {self.group}"
-                f" ({result.error.value}): start a coordinator first, which makes them, or give it"
-                " credentials that may"
-            )
+            else:
+                return self.fail(
+                    f"ZooKeeper does not let this consumer create the nodes of group {self.group}"
+                    f" ({result.error.value}): start a coordinator first, which makes them, or give"
+                    " it credentials that may"
+                )
+        self.made = self.made or isinstance(result, Committed)
         self.look()
 
     def _wait(self, reason: str) -> None:

@@ -23,6 +23,7 @@ from consumer.core.events import Join
 from consumer.core.messages import FailureCode
 from consumer.core.options import MemberOptions
 from consumer.member.joining.group_nodes import GroupNodes, believe_mode
+from consumer.member.joining.unserved_asks import UnservedAsks
 from consumer.member.joining.whose_group import (
     REGISTRATIONS_LISTED_MAX,
     REGISTRATIONS_SEEN_MAX,
@@ -114,6 +115,7 @@ class Registration:
         acl: tuple[AclEntry, ...] = OPEN_ACL,
         roles: Roles | None = None,
         waits: Callable[[str], None] = lambda reason: None,
+        unserved: UnservedAsks | None = None,
     ) -> None:
         self.port = port
         self.session_id = session_id
@@ -136,6 +138,7 @@ class Registration:
             self._look,
             lambda message: self._fail(FailureCode.REFUSED, message),
             waits,
+            unserved,
         )
         self.rounds = 0
         self.sent_ms = 0
@@ -224,7 +227,7 @@ class Registration:
         )
         state = report.state.value if isinstance(report, GroupMetadata) else "new"
         missing = tuple(t for t, a in zip(topics, rest, strict=False) if isinstance(a, Missing))
-        alive = isinstance(leader, Node) and leader.stat.ephemeral_owner != 0
+        alive = leads(leader)
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
         nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
         size = ids.stat.num_children if isinstance(ids, Node) else 0

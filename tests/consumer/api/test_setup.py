@@ -156,3 +156,15 @@ def test_librdkafka_is_refused_where_threads_are_greenlets(
 def test_defaults_are_untouched_by_what_is_given() -> None:
     check({**GROUP, "enable_auto_commit": "no"})
     assert DEFAULT_CONFIG["enable_auto_commit"] is True
+
+
+def test_what_cannot_be_registered_is_refused_before_anything_is_opened() -> None:
+    """By the name of what is too large; nothing ends later on a thread of its own."""
+    assert refused(client_id="x" * 40_000).startswith("client_id")
+    assert refused(assignment_user_data="\ud800").startswith("assignment_user_data")
+    assert refused(assignment_user_data="\u20ac" * 16_384).startswith("assignment_user_data")
+    strategies = refused(partition_assignment_strategy=[f"a{n}" for n in range(5_000)])
+    assert strategies.startswith("partition_assignment_strategy")
+    with pytest.raises(InvalidSubscriptionError, match="30000 topics") as caught:
+        KafkaConsumer(*(f"topic{n}" for n in range(30_000)), **GROUP)
+    assert isinstance(caught.value, KafkaError)

@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from kazoo.security import make_digest_acl
 
+from consumer.errors import SessionRefusedError
 from consumer.member import broker_discovery
-from consumer.member.broker_discovery import BrokerDiscovery, BrokerReader
+from consumer.member.broker_discovery import BrokerDiscovery, BrokerReader, find_listeners
+from tests.harness.zookeeper import connect, disconnect
 from zkcoord.zk.listeners import Listeners
+from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Children, GetData, Missing, Node, Read, ReadDone, ReadResult
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.stat import Stat
@@ -112,3 +116,17 @@ def test_a_look_is_due_after_a_while_without_any_broker_and_not_too_often(
         pytest.approx(101.7),
         pytest.approx(104.2),
     ], "after a second without any, then every two seconds"
+
+
+@pytest.mark.parametrize("node", ["/brokers/ids", "/brokers/ids/0"])
+def test_brokers_that_may_not_be_read_are_not_absent(zk_hosts: str, node: str) -> None:
+    """Nobody is told to start Kafka."""
+    zk = connect(zk_hosts)
+    try:
+        zk.create("/brokers/ids/0", b"{}", makepath=True)
+        zk.set_acls(node, [make_digest_acl("nobody", "x", all=True)])
+        with pytest.raises(SessionRefusedError, match=f"this consumer read {node} .NoAuth.: give"):
+            find_listeners(ZkOptions(zk_hosts), Layout.DRAFT, "PLAINTEXT", 10)
+    finally:
+        zk.add_auth("digest", "nobody:x")
+        disconnect(zk)

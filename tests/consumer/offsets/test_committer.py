@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from kafka.errors import (
     KafkaTimeoutError,
     OffsetMetadataTooLargeError,
 )
+from kafka.protocol.schemas.fields.codecs.types import String
 from kafka.structs import OffsetAndMetadata
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
-from consumer.errors import CommitUnavailableError, NotOwnedError
+from consumer.errors import CommitRefusedError, CommitUnavailableError, NotOwnedError
 from consumer.offsets.committer import Committer, needs_group, numbers_of
 from tests.consumer.fakes import Bench, model, tp
 from tests.harness.wait import wait_until
@@ -149,8 +151,6 @@ def test_metadata_that_a_broker_would_not_take_is_refused_as_it_does() -> None:
     with pytest.raises(OffsetMetadataTooLargeError, match="4096"):
         a.committer.wait(large, None)
     assert isinstance(a.committer.start(large, None).exception, OffsetMetadataTooLargeError)
-    with pytest.raises(ValueError):
-        a.committer.wait({tp(0): OffsetAndMetadata(5, "\ud800", -1)}, None)
     assert not a.commits
     a.committer.wait({tp(0): OffsetAndMetadata(5, "x" * 4_096, -1)}, None)
 
@@ -313,3 +313,29 @@ def test_automatic_commits_that_fail_are_said_once_and_so_is_their_end(
         ("WARNING", True),
         ("INFO", False),
     ]
+
+
+def test_metadata_is_counted_in_the_unit_that_is_compared() -> None:
+    """As brokers count, in units of UTF-16."""
+    a = Answering()
+    with pytest.raises(OffsetMetadataTooLargeError, match="has 4098 units of UTF-16.* 4096 are"):
+        a.committer.wait({tp(0): OffsetAndMetadata(5, "\U0001f600" * 2_049, -1)}, None)
+    assert not a.commits
+
+
+def test_metadata_that_nobody_could_write_is_refused_in_one_sentence() -> None:
+    a = Answering()
+    offsets = {tp(0): OffsetAndMetadata(5, "\ud800", -1)}
+    with pytest.raises(CommitRefusedError, match="^.*t-0: the metadata has half a character"):
+        a.committer.wait(offsets, None)
+    future = a.committer.start(offsets, None)
+    assert isinstance(future.exception, CommitRefusedError) and not a.commits
+    assert not future.exception.retriable
+
+
+def test_metadata_that_is_no_text_is_what_kafka_python_writes() -> None:
+    a = Answering(CommitOutcome.OK, CommitOutcome.OK)
+    for given in (b"x", 5):
+        a.committer.wait({tp(0): OffsetAndMetadata(5, given, -1)}, None)
+        kafkas = String().encode(given)
+        assert String().decode(BytesIO(kafkas)) == a.commits[-1].metadata[model(0)[0]]

@@ -43,6 +43,7 @@ from zkcoord.znodes.paths import Layout
 
 LAY = Layout.DRAFT
 NOW_MS = 1_700_000_000_000
+LEADER = codec.encode_leader(LeaderData("", "h", 1, 5, NOW_MS))
 
 
 @pytest.fixture
@@ -279,7 +280,7 @@ def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(
             SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 90, 1, 9_000)), 2),
         ),
         "leader deleted": (Delete(LAY.leader),),
-        "leader replaced": (Delete(LAY.leader), Create(LAY.leader, b"{}", ephemeral=True)),
+        "leader replaced": (Delete(LAY.leader), Create(LAY.leader, LEADER, ephemeral=True)),
     }
     if happened[meanwhile]:
         other.do(*happened[meanwhile])
@@ -369,9 +370,6 @@ def test_a_leader_of_the_other_layout_is_waited_for(fixture: RealFixture) -> Non
     assert isinstance(c.stand(), Won)
 
 
-LEADER = codec.encode_leader(LeaderData("", "h", 1, 5, NOW_MS))
-
-
 @pytest.mark.parametrize(
     ("data", "ephemeral", "acl"),
     [
@@ -393,6 +391,25 @@ def test_what_lies_in_the_other_layouts_seat_keeps_nobody_from_leading(
     assert isinstance(c.stand(), Won) and [bad.name for bad in c.election.strange] == [path]
     late = Stand(fixture)
     assert late.stand() == Standby() and [bad.name for bad in late.election.strange] == [path]
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff junk", b"", b"{}", LEADER.replace(b'"h"', b'"\\u001b[31m"')], ids=range(4)
+)
+def test_somebodys_node_in_the_seat_that_cannot_be_read_is_named_and_waited_for(
+    fixture: RealFixture, data: bytes
+) -> None:
+    """It may be a session of anybody: it is not taken for a coordinator, and not deleted."""
+    s = Session(fixture)
+    assert data != LEADER
+    s.do(Create("/consumers", b""), Create(LAY.leader, data, ephemeral=True))
+    c = Stand(fixture)
+    verdict = c.stand()
+    assert isinstance(verdict, Waiting) and f"0x{s.session_id:x}" in verdict.reason
+    assert [bad.name for bad in c.election.strange] == [LAY.leader]
+    assert s.node(LAY.leader).stat.ephemeral_owner == s.session_id
+    s.do(Delete(LAY.leader))
+    assert isinstance(c.stand(), Won)
 
 
 def test_a_persistent_node_in_the_seat_is_replaced_by_who_wins(fixture: RealFixture) -> None:

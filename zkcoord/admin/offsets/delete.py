@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, children, some
+from zkcoord.admin.common import Progress, argument, children, some
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError
@@ -170,7 +170,7 @@ class OffsetsDeletion:
         readers = self._readers()
         return (
             f"members that read {some(readers)} have joined the group {self.group} meanwhile: see"
-            f" zkcoord offsets show {self.group} for where they began"
+            f" zkcoord offsets show {argument(self.group)} for where they began"
             if readers
             else ""
         )

@@ -44,15 +44,16 @@ def registered_brokers(
 ) -> tuple[str, ...]:
     """host:port of the live brokers with this security protocol, at most `BOOTSTRAP_SERVERS_MAX`:
     at the listener of this name, or at the first that takes a connection. Raises
-    `UnavailableError`, `ConfigurationError` where there is no such listener.
+    `UnavailableError`, `RefusedError` where brokers are hidden, `ConfigurationError` where there is
+    no such listener.
     """
-    (answer,) = reader.read([GetChildren(layout.brokers_root)])
+    (answer,) = reader.see([GetChildren(layout.brokers_root)])
     ids = (
         [name for name in answer.names if names.is_number(name)]
         if isinstance(answer, Children)
         else []
     )
-    nodes = reader.read([GetData(layout.broker(name)) for name in ids])
+    nodes = reader.see([GetData(layout.broker(name)) for name in ids])
     brokers = [
         broker
         for name, node in zip(ids, nodes, strict=False)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zkcoord.admin.common import Progress, members_now, some, write_refused
+from zkcoord.admin.common import Progress, argument, members_now, some, write_refused
 from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, Target, target_of
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.admin.offsets.untold import AboutToBeWritten
@@ -160,7 +160,7 @@ class Reset:
         if after:
             return (
                 f"{some(members)} joined the group {self.group} while its offsets were written: see"
-                f" zkcoord offsets show {self.group} for where it began"
+                f" zkcoord offsets show {argument(self.group)} for where it began"
             )
         return (
             f"the group {self.group} has members ({some(members)}): stop them, or add --live, which"
@@ -309,7 +309,8 @@ class Reset:
         if self.aim.kind in (ResetKind.SHIFT, ResetKind.CURRENT):
             return (
                 f"it is not known whether {some(changed)} were written, because the connection was"
-                f" lost and others wrote as well: see zkcoord offsets show {self.group}"
+                f" lost and others wrote as well: see zkcoord offsets show"
+                f" {argument(self.group)}"
             )
         return 0
 

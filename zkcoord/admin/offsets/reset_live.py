@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from zkcoord.admin.common import Progress, some
+from zkcoord.admin.common import Progress, argument, some
 from zkcoord.admin.offsets.reset import ResetRow
 from zkcoord.admin.offsets.stored import read_stored
 from zkcoord.core.model import GroupMode, Member, Mode, TopicPartition
@@ -30,7 +30,8 @@ def may_stay(group: str, members: Sequence[Member], mode: Mode | None) -> None:
     if mode is not None and mode.kind is not GroupMode.COORDINATED:
         raise RefusedError(
             f"the group {group} is in mode {mode.kind.value}, where members take no offset for a"
-            f" reset: stop them all first, or end that with zkcoord groups mode {group} coordinated"
+            f" reset: stop them all first, or end that with zkcoord groups mode"
+            f" {argument(group)} coordinated"
         )
     old = [member.name for member in members if member.legacy]
     if old:

@@ -29,8 +29,8 @@ class OffsetsParent:
 @dataclass(frozen=True, slots=True)
 class StoredOffset:
     """One partition. `offset` None: none is stored, or none that can be read; `version` None: there
-    is no node. `owned`: there is an owner node, whatever it holds; `written` is the transaction
-    that wrote the offset.
+    is no node. `owned`: a session holds its owner node, whatever that says (a persistent one is
+    nobody's); `written` is the transaction that wrote the offset.
     """
 
     offset: int | None
@@ -108,6 +108,6 @@ def _stored(
         version=offset.stat.version if isinstance(offset, Node) else None,
         written=offset.stat.mzxid if isinstance(offset, Node) else 0,
         owner=holder if isinstance(holder, Owner) else None,
-        owned=isinstance(owner, Node),
+        owned=isinstance(owner, Node) and bool(owner.stat.ephemeral_owner),
         beside=beside,
     )

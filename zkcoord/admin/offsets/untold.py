@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zkcoord.admin.common import some
+from zkcoord.admin.common import argument, some
 from zkcoord.admin.offsets.time_spec import shown_time
 from zkcoord.core.model import TopicPartition
 from zkcoord.private_files import private, private_folder
@@ -100,7 +100,7 @@ def refusal(
     return (
         f"an earlier command ({what}) has shifted {len(done)} partitions of {group} already, and"
         f" what it did may not have been told ({some(done)}){more}: see zkcoord offsets show"
-        f" {group}, and add --again to shift them once more"
+        f" {argument(group)}, and add --again to shift them once more"
     )
 
 

@@ -88,6 +88,11 @@ class SyncClient:
             return f"the certificate {options.tls.cert}"
         return "this client, which gave no credentials,"
 
+    @property
+    def refused(self) -> str:
+        """Why ZooKeeper does not let this client in at all; "" where it does."""
+        return self._refusal
+
     def __enter__(self) -> Self:
         self._loop.start()
         self._loop.post(self._open)

@@ -175,6 +175,8 @@ def list_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
 def coordinator_seen(reader: SyncClient, layout: Layout) -> CoordinatorSeen:
     """Who leads. Raises `UnavailableError`."""
     leader, epoch = reader.read([GetData(layout.leader), GetData(layout.epoch)])
+    _allowed(leader, layout.leader)
+    _allowed(epoch, layout.epoch)
     value = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
     return CoordinatorSeen(
         codec.decode_leader(leader.data) if isinstance(leader, Node) else None,
@@ -227,6 +229,8 @@ class _GroupReading:
             and isinstance(heads[-1], Missing)
         ):
             raise UnknownGroupError(no_such_group(self.reader, layout, group))
+        _allowed(node, layout.group(group))
+        _allowed(said, layout.mode(group))
         metadata = _metadata(group, node, self.malformed)
         mode: dict[str, Mode] = {}
         self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
@@ -326,9 +330,10 @@ class _GroupReading:
         return _children(answer, path)
 
     def _read(self, pairs: list[tuple[Read, Callable[[ReadAnswer], None]]]) -> None:
-        for (_, take), answer in zip(
+        for (read, take), answer in zip(
             pairs, self.reader.read([read for read, _ in pairs]), strict=False
         ):
+            _allowed(answer, read.path)
             take(answer)
 
     def _taker(
@@ -338,8 +343,6 @@ class _GroupReading:
             value: V | Malformed | None = None
             if isinstance(answer, Node):
                 value = decode(answer)
-            elif isinstance(answer, Denied):
-                value = Malformed("node", str(key), f"cannot be read ({answer.error.value})")
             if isinstance(value, Malformed):
                 self.malformed.append(value)
             elif value is not None:
@@ -362,7 +365,7 @@ def no_such_group(reader: SyncClient, layout: Layout, group: str) -> str:
         return f"{here}: did you mean {' or '.join(near)}?"
     return (
         f"{here}: see zkcoord groups list"
-        if isinstance(topics, Children)
+        if not isinstance(topics, Missing)
         else (
             f"{here}, and no Kafka either ({layout.topics_root}): correct the chroot at the end of"
             " --zookeeper"

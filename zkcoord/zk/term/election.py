@@ -16,7 +16,8 @@ from an older state: it refuses to lead there, and whoever starts it again accep
 
 What lies where a leader's node is to be leads only if it is ephemeral: no coordinator makes
 another. In the own seat a persistent node is deleted in the multi that wins; one that cannot be (it
-has children, it may not be read) is waited for. A leader of the other layout counts only where its
+has children, it may not be read) is waited for, and so is one of somebody's session that cannot be
+read. A leader of the other layout counts only where its
 node can be read, too, and, with roles, where nobody but coordinators could have made it. Whatever
 keeps a coordinator from leading and can be taken away is waited for and named: the process does not
 end.
@@ -268,7 +269,15 @@ class Election:
                 and mine.epoch == now.epoch
             ):
                 return Won(now.epoch, epoch.stat.version, now.older_lease_ms)
-        return Standby()
+        if leads(leader):
+            return Standby()
+        path = self.layout.leader
+        self._name(path, NO_LEADER)
+        return Waiting(
+            f"{path} is an ephemeral node that no coordinator made, of the session"
+            f" 0x{leader.stat.ephemeral_owner:x}: end the client that has this session, or delete"
+            " the node (zkcoord coordinator step-down)"
+        )
 
     def _seat_free(
         self, leader: ReadAnswer, epoch: ReadAnswer, above: Sequence[ReadAnswer]
@@ -396,5 +405,5 @@ def leads(answer: ReadAnswer) -> bool:
 
 
 def _leads(answer: ReadAnswer) -> bool:
-    """In the own seat nothing else counts: what is ephemeral ends by itself."""
+    """In the own seat what is ephemeral ends by itself: it is left alone."""
     return isinstance(answer, Node) and answer.stat.ephemeral_owner != 0

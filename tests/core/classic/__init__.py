@@ -1,0 +1,1 @@
+"""The machine of classic groups: conformance scenarios, failure stages, random histories."""

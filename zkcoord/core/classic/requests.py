@@ -1,0 +1,229 @@
+"""What clients ask of the coordinator of a classic group, and what they are answered, whatever the
+version of the request. Codes are Kafka's (`ClassicCode`), times are ms.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class ClassicCode(enum.IntEnum):
+    """Error codes of Kafka's protocol. Numbers: org.apache.kafka.common.protocol.Errors."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_REQUEST = 42
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+
+
+Protocols = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicJoin:
+    """JoinGroup. `protocols` in order of preference. `fresh_id` is the id that a new member gets.
+    `named_first`: one without id and instance is first told its id (version 4 and later, KIP-394);
+    `may_skip`: version 9 and later (KIP-814); `reason`: for people (KIP-800).
+    """
+
+    member_id: str
+    fresh_id: str
+    protocol_type: str
+    protocols: Protocols
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance: str | None = None
+    named_first: bool = True
+    may_skip: bool = True
+    client_id: str = ""
+    host: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSync:
+    """SyncGroup: the leader brings what it assigns. Type and name of the protocol are None where
+    the version has none.
+    """
+
+    member_id: str
+    generation: int
+    instance: str | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicBeat:
+    """Heartbeat."""
+
+    member_id: str
+    generation: int
+    instance: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """Who leaves: by id, or by instance where the id is ""."""
+
+    member_id: str
+    instance: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicLeave:
+    """LeaveGroup."""
+
+    members: tuple[Leaver, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCheck:
+    """Whether an OffsetCommit may be stored (`in_transaction`: a TxnOffsetCommit)."""
+
+    member_id: str
+    generation: int
+    instance: str | None = None
+    in_transaction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicDescribe:
+    """DescribeGroups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicDelete:
+    """DeleteGroups."""
+
+
+ClassicRequest = (
+    ClassicJoin
+    | ClassicSync
+    | ClassicBeat
+    | ClassicLeave
+    | CommitCheck
+    | ClassicDescribe
+    | ClassicDelete
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPeer:
+    """A member, as its leader is told of it."""
+
+    member_id: str
+    instance: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicJoined:
+    """Answer to `ClassicJoin`."""
+
+    code: ClassicCode
+    member_id: str = ""
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: tuple[JoinedPeer, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSynced:
+    """Answer to `ClassicSync`."""
+
+    code: ClassicCode
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSaid:
+    """Answer that is a code: to `ClassicBeat`, `CommitCheck` and `ClassicDelete`."""
+
+    code: ClassicCode
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicLeft:
+    """Answer to `ClassicLeave`: a code for each that was named, in order; none where `code` is of
+    all of them.
+    """
+
+    code: ClassicCode
+    members: tuple[ClassicCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedPeer:
+    """A member, as people are told of it."""
+
+    member_id: str
+    instance: str | None
+    client_id: str
+    host: str
+    metadata: bytes = b""
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicDescribed:
+    """Answer to `ClassicDescribe`. Protocol, metadata and assignments are said of a stable group
+    only.
+    """
+
+    code: ClassicCode
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedPeer, ...] = ()
+
+
+ClassicAnswer = ClassicJoined | ClassicSynced | ClassicSaid | ClassicLeft | ClassicDescribed
+
+
+def classic_refusal(request: ClassicRequest, code: ClassicCode) -> ClassicAnswer:
+    """The answer that says this code, of all that was asked."""
+    match request:
+        case ClassicJoin():
+            return ClassicJoined(code, request.member_id)
+        case ClassicSync():
+            return ClassicSynced(code)
+        case ClassicLeave():
+            return ClassicLeft(code)
+        case ClassicDescribe():
+            return ClassicDescribed(code)
+        case ClassicBeat() | CommitCheck() | ClassicDelete():
+            return ClassicSaid(code)
+
+
+def while_loading(request: ClassicRequest) -> ClassicAnswer:
+    """What is answered before a group was read: old clients know COORDINATOR_LOAD_IN_PROGRESS
+    neither as an answer to SyncGroup (they join again) nor to Heartbeat (the next one will tell).
+    """
+    match request:
+        case ClassicSync():
+            return ClassicSynced(ClassicCode.REBALANCE_IN_PROGRESS)
+        case ClassicBeat():
+            return ClassicSaid(ClassicCode.NONE)
+        case _:
+            return classic_refusal(request, ClassicCode.COORDINATOR_LOAD_IN_PROGRESS)
