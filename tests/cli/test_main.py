@@ -14,6 +14,7 @@ import pytest
 from tests.admin.world import world
 from tests.harness.command import ROOT, Running, environment, run
 from tests.harness.proxy import Proxy
+from tests.harness.wait import wait_until
 from zkcoord import __version__
 from zkcoord.cli.main import COMMANDS, main
 from zkcoord.znodes.paths import Layout
@@ -258,7 +259,9 @@ def test_a_contradictory_layout_is_waited_for_and_said_once(tmp_path: Path, zk_h
             found.client.delete(Layout.ISOLATED.leader)
             process.ready("leading")
             assert process.log.count("cannot lead, and waits") == 1
-            assert "zkcoord_waiting 0.0" in process.get("/metrics")[1]
+            wait_until(
+                lambda: "zkcoord_waiting 0.0" in process.get("/metrics")[1], 60, "the metric"
+            )
 
 
 def test_an_unknown_variable_that_looks_like_an_option_is_refused(tmp_path: Path) -> None:

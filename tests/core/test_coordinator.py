@@ -27,6 +27,7 @@ from zkcoord.core.events import (
     Write,
     Written,
 )
+from zkcoord.core.filing.fair_queue import FairQueue
 from zkcoord.core.model import Malformed, Member, Subscription, Topic
 from zkcoord.core.options import CoordinatorOptions
 
@@ -179,6 +180,20 @@ def test_a_group_is_read_once_whatever_is_heard_of_it_meanwhile() -> None:
     assert len(reads(core.step(GroupUnread(core.now, "g")))) == 1
     assert core.step(GroupUnread(core.now, "g")) == [] == core.tick(100)
     assert len(reads(core.step(joined(core.now, "g", "g-a")))) == 1, "it changed again meanwhile"
+
+
+def test_a_queue_that_is_empty_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not until the step's weight is spent on nothing."""
+    core, asked = Core("g"), []
+    take = FairQueue.take
+
+    def counted(queue: FairQueue, now_ms: int, idle: bool) -> str | None:
+        asked.append(now_ms)
+        return take(queue, now_ms, idle)
+
+    monkeypatch.setattr(FairQueue, "take", counted)
+    core.tick(1)
+    assert asked == [1]
 
 
 def test_old_wake_times_do_not_pile_up() -> None:
