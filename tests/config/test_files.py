@@ -76,4 +76,4 @@ def test_no_command_waits_for_it(
     status = main([*(str(pipe) if word == "PIPE" else word for word in arguments), *more])
     out, err = capsys.readouterr()
     assert status in (1, 2) and out == "" and time.monotonic() - began < SOON_S
-    assert str(pipe) in err and ("it is no file" in err or NO_WRITER in err), err
+    assert str(pipe)[:40] in err and ("it is no file" in err or NO_WRITER in err), err

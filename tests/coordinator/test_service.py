@@ -237,7 +237,7 @@ def test_two_processes_on_one_port_is_one_sentence(tmp_path: Path, zk_hosts: str
             tmp_path, "coordinator", "--zookeeper", zk_hosts, "--http-port", str(process.port)
         )
     assert (
-        done.returncode == 2
+        done.returncode == 1
         and f":{process.port}" in done.stderr
         and "Traceback" not in done.stderr
     )

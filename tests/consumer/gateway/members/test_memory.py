@@ -181,6 +181,7 @@ def test_gateways_with_other_options_are_named(
     """What one says nothing about, as an earlier release, is no difference."""
     mine, others = {"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "3", "c": "4", "d": "5"}
     with gateway(zk_hosts, options=mine) as one:
+        wait_until(lambda: one.known, WAIT_S, "itself")
         client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("third", 1))
         with gateway(zk_hosts, 9292, options=others) as other:
             wait_until(lambda: len(one.known or ()) == len(other.known or ()) == 3, WAIT_S, "all")
