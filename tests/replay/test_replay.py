@@ -311,6 +311,17 @@ def test_what_reports_did_not_have_yet_is_no_difference(tmp_path: Path) -> None:
     assert Replay(Recording("other", [lines[0], *other])).run().difference is not None
 
 
+def test_what_commands_did_not_have_yet_is_no_difference() -> None:
+    """A release that knows the word leaves it out where it is false: there it is one."""
+    lines = of_transcript("a_slow_member_delays_only_its_partitions")
+    without = [line.replace(b',"more":true', b"") for line in lines]
+    first = json.loads(lines[0])
+    assert first.pop("knows") == ["more"] and without != lines
+    earlier = [json.dumps(first).encode() + b"\n", *without[1:]]
+    assert Replay(Recording("earlier", earlier)).run().difference is None
+    assert Replay(Recording("later", without)).run().difference is not None
+
+
 def test_an_action_of_another_version_is_a_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,9 @@ from zkcoord.zk.clock import wall_ms
 log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
+KNOWS = ["more"]
+"""Words of commands that an earlier release did not have; they are left out where they are false.
+"""
 STEPS_WAITING_MAX = 50_000
 BATCH_STEPS_MAX = 500
 SAME_EPOCH_FILES_MAX = 10_000
@@ -67,7 +70,9 @@ _Item = _Begin | _End | tuple[Event, Sequence[Action]]
 
 
 def header_line(options: CoordinatorOptions, epoch: int, wall: int) -> bytes:
-    """The first line: all fields of the options, whatever their defaults will be."""
+    """The first line: all fields of the options, whatever their defaults will be, and which later
+    words this release knows.
+    """
     return _line(
         {
             "version": FORMAT_VERSION,
@@ -75,6 +80,7 @@ def header_line(options: CoordinatorOptions, epoch: int, wall: int) -> bytes:
             "epoch": epoch,
             "t": wall,
             "options": whole(options),
+            "knows": KNOWS,
         }
     )
 

@@ -8,7 +8,7 @@ decides otherwise than the one that recorded, or that the file was changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,10 @@ from zkcoord.core_encoding import ForeignEncoding, codec
 from zkcoord.errors import ReplayError
 
 LATER_REPORTS = frozenset({"configuration"})
+LATER_WORDS = frozenset({"more"})
 LINE_BYTES_MAX = 256 * 1024 * 1024
 
+_WORDS = codec(tuple[str, ...])
 _EVENT, _ACTION, _OPTIONS = codec(Event), codec(Action), codec(CoordinatorOptions)
 
 
@@ -65,6 +67,7 @@ class Recording:
             self.options: CoordinatorOptions = _OPTIONS.decode(header.get("options"))
             self.epoch: int = codec(int).decode(header.get("epoch"))
             self.wall_ms: int = codec(int).decode(header.get("t"))
+            self.knows: frozenset[str] = frozenset(_WORDS.decode(header.get("knows", [])))
 
     def steps(self) -> Iterator[ReplayStep]:
         """The inputs in order. Raises `ReplayError` for a line that cannot be one."""
@@ -174,6 +177,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.core = Coordinator(self.recording.options)
+        self.later = {"metadata": LATER_REPORTS, "command": LATER_WORDS - self.recording.knows}
 
     def steps(
         self, before: Callable[[Event], None] = lambda event: None
@@ -192,9 +196,9 @@ class Replay:
             found.writes += sum(isinstance(action, Write) for action in actions)
             said = [_ACTION.encode(action) for action in actions]
             if said != step.actions:
-                said = [_as_reported(*pair) for pair in zip(step.actions, said, strict=False)] + (
-                    said[len(step.actions) :]
-                )
+                pairs = zip(step.actions, said, strict=False)
+                more = said[len(step.actions) :]
+                said = [_as_recorded(*pair, self.later) for pair in pairs] + more
             if said != step.actions:
                 found.difference = _first(step, said)
                 return
@@ -208,19 +212,22 @@ class Replay:
         return self.verdict
 
 
-def _as_reported(recorded: Any, said: Any, name: str = "") -> Any:
-    """What is said now, less what a group's report did not have yet in the release that recorded:
-    that is no decision. A release that knows such a field never leaves it out.
+def _as_recorded(
+    recorded: Any, said: Any, later: Mapping[str, frozenset[str]], name: str = ""
+) -> Any:
+    """What is said now, less what reports and commands did not have yet in the release that
+    recorded (`later`, by what it is of): that is no decision. A release that knows such a field of
+    a report never leaves it out; which words of commands it knows its first line says.
     """
     if isinstance(recorded, dict) and isinstance(said, dict):
-        unknown = LATER_REPORTS - recorded.keys() if name == "metadata" else frozenset()
+        unknown = later.get(name, frozenset()) - recorded.keys()
         return {
-            key: _as_reported(recorded.get(key), value, key)
+            key: _as_recorded(recorded.get(key), value, later, key)
             for key, value in said.items()
             if key not in unknown
         }
     if isinstance(recorded, list) and isinstance(said, list) and len(recorded) == len(said):
-        return [_as_reported(*pair) for pair in zip(recorded, said, strict=True)]
+        return [_as_recorded(*pair, later) for pair in zip(recorded, said, strict=True)]
     return said
 
 

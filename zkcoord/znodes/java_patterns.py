@@ -123,7 +123,8 @@ class _Parser:
     # characters
 
     def refuse(self, reason: str, by_java: bool = False) -> NoReturn:
-        raise _Refused(Refusal(reason, by_java))
+        # Java takes \Q and \E away before it reads the rest: [\x6\Qa\E] is [\x6a] to it
+        raise _Refused(Refusal(reason, by_java and "\\Q" not in self.text))
 
     def peek(self, ahead: int = 0) -> str:
         """The next character; "" at the end."""
@@ -332,6 +333,8 @@ class _Parser:
             digits += self.take()
         if not digits:
             self.refuse("\\0 has no octal digit behind it", by_java=True)
+        if self.text.startswith("\\Q", self.at):
+            self.refuse("its \\0 stands before a quotation, whose digits Java takes for its own")
         return chr(int(digits, 8))
 
     def _property(self, negated: bool) -> frozenset[str]:
