@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from zkcoord.coordinator.input_recorder import FORMAT_VERSION, input_files
+from zkcoord.coordinator.input_recorder import FORMAT_VERSION, KNOWS, input_files
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Action, Event, Write
 from zkcoord.core.options import CoordinatorOptions
@@ -22,7 +22,7 @@ from zkcoord.core_encoding import ForeignEncoding, codec
 from zkcoord.errors import ReplayError
 
 LATER_REPORTS = frozenset({"configuration"})
-LATER_WORDS = frozenset({"more"})
+LATER_WORDS = frozenset(KNOWS)
 LINE_BYTES_MAX = 256 * 1024 * 1024
 
 _WORDS = codec(tuple[str, ...])

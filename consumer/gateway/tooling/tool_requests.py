@@ -209,10 +209,11 @@ def _answered(connection: ClientConnection) -> Iterator[None]:
     """A request that cannot be answered ends its connection: its client asks again elsewhere, and
     does not wait.
     """
+    answered = False
     try:
         yield
-    except BaseException:
-        connection.close()
-        raise
+        answered = True
     finally:
+        if not answered:
+            connection.close()
         connection.go_on()
