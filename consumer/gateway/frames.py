@@ -47,8 +47,8 @@ from kafka.protocol.producer import (
 from consumer.gateway.address import Address
 from consumer.gateway.skimming import skim
 from consumer.gateway.wire import requests as wire
-from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.subscription import encode_assignment
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3

@@ -51,14 +51,8 @@ from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import WaitingTurn
-from consumer.gateway.wire.requests import (
-    Answer,
-    Caller,
-    CommitAnswer,
-    CommitRequest,
-    Request,
-    WireCode,
-)
+from consumer.gateway.wire.requests import Answer, Caller, CommitAnswer, CommitRequest, Request
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError
 from zkcoord.guarded import guard, guardian_tls

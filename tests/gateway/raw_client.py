@@ -10,9 +10,9 @@ from typing import Any
 
 from kafka.protocol.consumer import JoinGroupRequest, SyncGroupRequest
 
-from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
 from tests.harness.wait import wait_until
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 TIMEOUT_S = 60.0

@@ -42,7 +42,6 @@ from kafka.protocol.sasl import (
 )
 
 from consumer.gateway import frames
-from consumer.gateway.wire.requests import WireCode
 from tests.consumer.gateway.recordings import framed, requests
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
 from tests.gateway.raw_client import RawClient
@@ -57,6 +56,7 @@ from tests.harness.kafka import (
 )
 from tests.harness.wait import wait_until
 from tests.kafka.groups import coordinator
+from zkcoord.core.error_codes import WireCode
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST, free_port
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
-from consumer.gateway.wire.requests import WireCode
 from tests.consumer.gateway.recordings import framed
 from tests.gateway.clients import GatewayProcess
 from tests.gateway.raw_client import RawClient
 from tests.harness.kafka import create_topic, unique
 from tests.kafka.groups import coordinator
+from zkcoord.core.error_codes import WireCode
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka

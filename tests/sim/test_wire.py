@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.gateway.wire.requests import BeatAnswer, WireCode
+from consumer.gateway.wire.requests import BeatAnswer
 from tests.sim.plan import Plan, WirePlan
 from tests.sim.tree import Rec, Txn
 from tests.sim.wire_client import WireClient
 from tests.sim.wire_witness import At
 from tests.sim.world import World
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Departed, GroupMetadata, TopicPartition
 from zkcoord.zk.port import Create, SetData
 from zkcoord.znodes.metadata import encode_metadata

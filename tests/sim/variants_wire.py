@@ -11,9 +11,9 @@ from consumer.gateway.members.wire_group import ServedMember
 from consumer.gateway.wire.actions import WrittenDown
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
-from consumer.gateway.wire.requests import WireCode
 from consumer.gateway.wire.restoring import Restoring, Returned
 from tests.sim.weakened import Patch, Variant
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 

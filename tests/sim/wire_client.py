@@ -32,7 +32,6 @@ from consumer.gateway.wire.requests import (
     LeaveRequest,
     SyncAnswer,
     SyncRequest,
-    WireCode,
 )
 from consumer.gateway.wire.subscription import encode_subscription
 from tests.sim.application import Log
@@ -46,6 +45,7 @@ from tests.sim.wire_gateway import (
 )
 from tests.sim.wire_link import ELSEWHERE, LATER, WireLink
 from tests.sim.wire_witness import At, WireHabits, WireWitness
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 RECORDS_PER_POLL_MAX = 200

@@ -23,11 +23,12 @@ from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.members.wire_group import AgentWishes
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
-from consumer.gateway.wire.requests import Answer, Caller, Request, WireCode
+from consumer.gateway.wire.requests import Answer, Caller, Request
 from consumer.member.driver import MemberDriver
 from tests.sim.kernel import Host, Kernel
 from tests.sim.processes import Process
 from tests.sim.zookeeper import HostEnsemble, SimEnsemble
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.port import (
     OPEN_ACL,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consumer.gateway.wire.requests import WireCode
 from tests.sim.kernel import Host, Kernel
 from tests.sim.wire_gateway import (
     AnyAnswer,
@@ -16,6 +15,7 @@ from tests.sim.wire_gateway import (
     GatewayProcess,
     WireConnection,
 )
+from zkcoord.core.error_codes import WireCode
 
 RECONNECT_MS = (10, 200)
 CONNECT_MS = (1, 10)

@@ -1,5 +1,5 @@
 """Why a member cannot be in a group, or what it is told: one table of codes, named as Kafka's
-errors where Kafka has one.
+errors where Kafka has one; and the numbers of those of Kafka that its clients are answered with.
 
 `fatal`: trying again as it is cannot help, so the member raises; otherwise it comes back after a
 backoff, or stays where the code only tells it something.
@@ -7,6 +7,7 @@ backoff, or stays where the code only tells it something.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,3 +56,34 @@ class Rejection:
 def rejection(code: str, message: str) -> Rejection:
     """A rejection with a code of the table."""
     return Rejection(code, CODES[code].fatal, message)
+
+
+class WireCode(enum.IntEnum):
+    """Error codes of Kafka's protocol that a group's coordinator uses. Numbers:
+    org.apache.kafka.common.protocol.Errors.
+    """
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    REQUEST_TIMED_OUT = 7
+    OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    UNSUPPORTED_VERSION = 35
+    INVALID_REQUEST = 42
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
+    GROUP_SUBSCRIBED_TO_TOPIC = 86

@@ -54,9 +54,9 @@ from consumer.gateway.wire.requests import (
     Request,
     SyncAnswer,
     SyncRequest,
-    WireCode,
     refusal,
 )
+from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.gateway_nodes import RememberedClient
 from zkcoord.znodes.names import is_group, shown
 

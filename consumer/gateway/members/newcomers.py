@@ -13,7 +13,8 @@ from consumer.gateway.members.wire_group import AgentWishes, ServedMember, WireG
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.judging import OURS
 from consumer.gateway.wire.member import WireMember
-from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, JoinRequest, WireCode
+from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, JoinRequest
+from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.registration import topics_fit

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from consumer.gateway.members.memory import Found, Key, Memory
 from consumer.gateway.members.wire_group import WireGroup
-from consumer.gateway.wire.requests import Caller, JoinRequest, LeaveRequest, Request, WireCode
+from consumer.gateway.wire.requests import Caller, JoinRequest, LeaveRequest, Request
+from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.gateway_nodes import (
     RememberedClient,
     instance_of_client,

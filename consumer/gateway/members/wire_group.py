@@ -13,7 +13,7 @@ from consumer.gateway.wire.actions import WireTimes
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.parking import MovesPace
-from consumer.gateway.wire.requests import WireCode
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 

@@ -10,7 +10,8 @@ from typing import Any
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.operation.figures import OTHER
-from consumer.gateway.wire.requests import Answer, CommitAnswer, LeaveAnswer, WireCode
+from consumer.gateway.wire.requests import Answer, CommitAnswer, LeaveAnswer
+from zkcoord.core.error_codes import WireCode
 
 NONE = int(WireCode.NONE)
 OK = frozenset((NONE,))

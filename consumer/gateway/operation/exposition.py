@@ -18,8 +18,8 @@ from prometheus_client.core import (
 
 from consumer.gateway.operation.figures import API_NAMES, BUCKETS_S, OTHER, RelayFigures
 from consumer.gateway.operation.members_seen import MembersSeen
-from consumer.gateway.wire.requests import WireCode
 from zkcoord import __version__
+from zkcoord.core.error_codes import WireCode
 
 PREFIX = "zkcoord_gateway_"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from consumer.gateway import frames
 from consumer.gateway.rights.questions import Right
-from consumer.gateway.wire.requests import WireCode
+from zkcoord.core.error_codes import WireCode
 
 API_NAMES = {
     frames.OFFSET_COMMIT: "OffsetCommit",
@@ -30,7 +30,7 @@ API_NAMES = {
 }
 """Of all APIs that are answered here (`frames.MAX_VERSIONS`), as Kafka calls them."""
 TIMED = (frames.JOIN_GROUP, frames.SYNC_GROUP)
-OTHER = -1
+OTHER = -2
 """Stands for all codes that `WireCode` does not have."""
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 

@@ -14,7 +14,8 @@ from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.rights.permitted import Permitted
 from consumer.gateway.rights.questions import Right, is_asked, parts, permitted, question
-from consumer.gateway.wire.requests import CommitRequest, Request, WireCode
+from consumer.gateway.wire.requests import CommitRequest, Request
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 OF_GROUPS = {

@@ -28,7 +28,7 @@ from kafka.protocol.consumer import (
 
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
-from consumer.gateway.wire.requests import WireCode
+from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.names import is_group, is_topic
 
 CORRELATION_ID = -7

@@ -21,8 +21,9 @@ from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.wire.committing import judged
-from consumer.gateway.wire.requests import CommitAnswer, CommitRequest, WireCode
+from consumer.gateway.wire.requests import CommitAnswer, CommitRequest
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ZkcoordError
 from zkcoord.znodes.gateway_nodes import is_instance_of_client

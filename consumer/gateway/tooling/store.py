@@ -14,12 +14,12 @@ from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
-from consumer.gateway.wire.requests import WireCode
 from consumer.offsets.committed import hidden, stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits
 from zkcoord.admin.common import Progress
 from zkcoord.admin.delete_group import Deletion
 from zkcoord.admin.offsets.delete import OffsetsDeletion
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
 from zkcoord.zk.options import ZkOptions

@@ -23,8 +23,9 @@ from consumer.gateway.rights.asking import OF_GROUPS, OF_TOPICS, permissions, sp
 from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling import answers
 from consumer.gateway.tooling.store import GroupStore
-from consumer.gateway.wire.requests import CommitRequest, WireCode
+from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
+from zkcoord.core.error_codes import WireCode
 
 T = TypeVar("T")
 May = Awaitable[frozenset[str]]

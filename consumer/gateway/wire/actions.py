@@ -6,8 +6,9 @@ import enum
 from dataclasses import dataclass
 
 from consumer.core import messages as msg
+from zkcoord.core.error_codes import WireCode
 
-from .requests import Answer, WireCode
+from .requests import Answer
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from consumer.core import messages as msg
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
-
-from .requests import WireCode
 
 METADATA_CHARS_MAX = 4_096
 ALL_BUT_THOSE_NAMED = (msg.CommitOutcome.OK, msg.CommitOutcome.OVERRULED)

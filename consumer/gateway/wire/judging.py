@@ -8,13 +8,13 @@ import logging
 from dataclasses import dataclass, replace
 
 from consumer.core import messages as msg
-from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL
+from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL, WireCode
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, shown
 from zkcoord.znodes.registration import topics_fit
 
 from .actions import GroupLimits
-from .requests import JoinRequest, WireCode
+from .requests import JoinRequest
 from .subscription import BadBlobError, ClientSubscription, decode_subscription
 
 log = logging.getLogger(__name__)

@@ -23,6 +23,7 @@ it was last told, less what it gave up). A client has something to do as long as
 from __future__ import annotations
 
 from consumer.core import messages as msg
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
@@ -41,7 +42,6 @@ from .requests import (
     JoinRequest,
     SyncAnswer,
     SyncRequest,
-    WireCode,
     refused,
 )
 from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit

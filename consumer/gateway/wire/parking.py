@@ -9,8 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from statistics import median
 
+from zkcoord.core.error_codes import WireCode
+
 from .actions import WireTimes
-from .requests import WireCode
 
 INTERVALS_KEPT = 7
 MOVES_KEPT = 32

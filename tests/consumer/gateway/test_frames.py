@@ -11,8 +11,8 @@ from consumer.gateway import frames
 from consumer.gateway.address import Address
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.wire import requests as wire
-from consumer.gateway.wire.requests import WireCode
 from tests.consumer.gateway.recordings import CLIENT, CORRELATION, framed, requests
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 MUTANTS = 5_000

@@ -25,10 +25,10 @@ from zkcoord.core.classic.messages import (
 )
 from zkcoord.core.classic.requests import (
     ClassicAnswer,
-    ClassicCode,
     ClassicRequest,
 )
 from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicState
+from zkcoord.core.error_codes import WireCode
 
 WAKES_MAX = 1_000
 
@@ -147,7 +147,7 @@ class MachineSide:
         assert out is not None, "nothing is to be persisted"
         if ok:
             self.written = out.state
-        self._step(Persisted(out.token) if ok else NotPersisted(out.token, ClassicCode(code)))
+        self._step(Persisted(out.token) if ok else NotPersisted(out.token, WireCode(code)))
 
     def _tick(self) -> None:
         wake = self.group.next_wake_ms()

@@ -14,7 +14,6 @@ from zkcoord.core.classic import state as bounds
 from zkcoord.core.classic.barrier import Expiries, initial_barrier
 from zkcoord.core.classic.requests import (
     ClassicBeat,
-    ClassicCode,
     ClassicDelete,
     ClassicDescribe,
     ClassicJoin,
@@ -31,6 +30,7 @@ from zkcoord.core.classic.standing import WaitingRequests
 from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.classic.table import ClassicTransitionError, Trigger, judged
 from zkcoord.core.classic.voting import Ballot
+from zkcoord.core.error_codes import WireCode
 
 JOIN = ClassicJoin("", "a-1", "consumer", (("range", b"m"),), 10_000, 10_000)
 REQUESTS: tuple[ClassicRequest, ...] = (
@@ -161,7 +161,7 @@ def test_while_a_group_is_loading(request_: ClassicRequest) -> None:
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: type(one).__name__)
 def test_a_refusal_has_the_code(request_: ClassicRequest) -> None:
-    assert classic_refusal(request_, ClassicCode.NOT_COORDINATOR).code == 16
+    assert classic_refusal(request_, WireCode.NOT_COORDINATOR).code == 16
 
 
 def test_a_transition_that_the_table_does_not_have() -> None:

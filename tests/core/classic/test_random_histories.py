@@ -28,7 +28,6 @@ from zkcoord.core.classic.messages import (
 from zkcoord.core.classic.requests import (
     ClassicAnswer,
     ClassicBeat,
-    ClassicCode,
     ClassicDelete,
     ClassicDescribe,
     ClassicJoin,
@@ -44,6 +43,7 @@ from zkcoord.core.classic.requests import (
 )
 from zkcoord.core.classic.seats import Seats
 from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicState
+from zkcoord.core.error_codes import WireCode
 
 OPTIONS = ClassicOptions(initial_delay_ms=50, min_session_timeout_ms=100, max_size=4)
 SEEDS = 400
@@ -273,7 +273,7 @@ class World:
         if isinstance(answer, ClassicJoined) and isinstance(request, ClassicJoin):
             self.joined(client, request, answer)
         elif isinstance(answer, ClassicSynced) and isinstance(request, ClassicSync):
-            if answer.code is ClassicCode.NONE:
+            if answer.code is WireCode.NONE:
                 self.synced(request, answer)
         else:
             _must(
@@ -281,15 +281,15 @@ class World:
                 or isinstance(request, ClassicDescribe),
                 "another kind of answer",
             )
-        if getattr(answer, "code", None) is ClassicCode.UNKNOWN_MEMBER_ID:
+        if getattr(answer, "code", None) is WireCode.UNKNOWN_MEMBER_ID:
             client.member_id, client.generation, client.leads = "", -1, ()
 
     def joined(self, client: Client, request: ClassicJoin, answer: ClassicJoined) -> None:
         """What it was told rests on what is persisted."""
-        if answer.code is ClassicCode.MEMBER_ID_REQUIRED:
+        if answer.code is WireCode.MEMBER_ID_REQUIRED:
             client.member_id = answer.member_id
             self.promised[answer.member_id] = self.now_ms + request.session_timeout_ms
-        if answer.code is not ClassicCode.NONE:
+        if answer.code is not WireCode.NONE:
             return
         state, generation = self.written, answer.generation
         _must(state is not None and state.generation == generation, "it was not persisted")

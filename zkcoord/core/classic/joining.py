@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from zkcoord.core.error_codes import WireCode
+
 from .checks import member_code
 from .messages import Dismissed
 from .rebalance import ClassicRebalance
-from .requests import ClassicCode, ClassicJoin, ClassicJoined, ClassicSynced
+from .requests import ClassicJoin, ClassicJoined, ClassicSynced
 from .seats import Seat, member_of
 from .standing import InFlight, Standing, Step
 from .state import (
@@ -20,7 +22,7 @@ from .state import (
 )
 
 EMPTY, PREPARING, _, STABLE, _ = ClassicPhase
-NONE = ClassicCode.NONE
+NONE = WireCode.NONE
 UNKNOWN = ""  # the id of who has none
 
 
@@ -39,9 +41,9 @@ class Joining:
             self._at.exists = True
             if not self._has_room(member_id):
                 self._rebalance.forget(member_id)
-                code, member_id = ClassicCode.GROUP_MAX_SIZE_REACHED, UNKNOWN
+                code, member_id = WireCode.GROUP_MAX_SIZE_REACHED, UNKNOWN
             elif not self._accepts(request):
-                code = ClassicCode.INCONSISTENT_GROUP_PROTOCOL
+                code = WireCode.INCONSISTENT_GROUP_PROTOCOL
             elif not member_id:
                 self._newcomer(now_ms, ticket, request)
             elif member_id in self._at.seats.pending:
@@ -52,14 +54,14 @@ class Joining:
             self._at.reply(ticket, ClassicJoined(code, member_id))
         self._rebalance.look(now_ms)
 
-    def _join_code(self, request: ClassicJoin) -> ClassicCode:
+    def _join_code(self, request: ClassicJoin) -> WireCode:
         """Why it is refused, whatever the group's state."""
         options = self._at.options
         shortest, longest = options.min_session_timeout_ms, options.max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
-            return ClassicCode.INVALID_SESSION_TIMEOUT
+            return WireCode.INVALID_SESSION_TIMEOUT
         if request.member_id and not self._at.exists:
-            return ClassicCode.UNKNOWN_MEMBER_ID
+            return WireCode.UNKNOWN_MEMBER_ID
         seat = self._at.seats.seats.get(request.member_id)
         own_bytes = 0 if seat is None else size_of(seat.member.protocols)
         return too_large(request, self._at.seats.metadata_bytes - own_bytes)
@@ -86,9 +88,9 @@ class Joining:
             self._comes_back(now_ms, ticket, request, old_id)
         elif request.instance is None and request.named_first:
             if len(self._at.seats.pending) >= PENDING_MAX:
-                code, given = ClassicCode.GROUP_MAX_SIZE_REACHED, UNKNOWN
+                code, given = WireCode.GROUP_MAX_SIZE_REACHED, UNKNOWN
             else:
-                code, given = ClassicCode.MEMBER_ID_REQUIRED, request.fresh_id
+                code, given = WireCode.MEMBER_ID_REQUIRED, request.fresh_id
                 self._at.seats.pending.add(given)
                 self._at.expiries.arm(given, now_ms + request.session_timeout_ms)
             self._at.reply(ticket, ClassicJoined(code, given))
@@ -96,9 +98,9 @@ class Joining:
             told = request.instance is not None
             self._add(now_ms, ticket, request, request.fresh_id, told)
 
-    def _comes_with_its_id(self, now_ms: int, ticket: int, request: ClassicJoin) -> ClassicCode:
+    def _comes_with_its_id(self, now_ms: int, ticket: int, request: ClassicJoin) -> WireCode:
         if request.instance is not None:
-            return ClassicCode.UNKNOWN_MEMBER_ID
+            return WireCode.UNKNOWN_MEMBER_ID
         self._add(now_ms, ticket, request, request.member_id, True)
         return NONE
 
@@ -115,7 +117,7 @@ class Joining:
         self._at.expiries.arm(member_id, now_ms + NEW_MEMBER_MS)
         self._rebalance.may_begin(now_ms, f"{member_id} joins; {words_of(request.reason)}")
 
-    def _joins_again(self, now_ms: int, ticket: int, request: ClassicJoin) -> ClassicCode:
+    def _joins_again(self, now_ms: int, ticket: int, request: ClassicJoin) -> WireCode:
         code = member_code(self._at.seats, request.member_id, request.instance)
         if code is not NONE:
             return code
@@ -164,7 +166,7 @@ class Joining:
         """What waits for the old one is answered that it is another's."""
         old = self._at.seats.seats[old_id]
         member = member_of(request, request.fresh_id)
-        fenced = ClassicCode.FENCED_INSTANCE_ID
+        fenced = WireCode.FENCED_INSTANCE_ID
         if old.join is not None:
             self._at.reply(old.join, ClassicJoined(fenced, old_id))
         if old.sync is not None:

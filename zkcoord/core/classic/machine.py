@@ -27,6 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zkcoord.core.error_codes import WireCode
+
 from .checks import commit_code, generation_code, member_code
 from .joining import Joining
 from .messages import (
@@ -41,7 +43,6 @@ from .messages import (
 from .rebalance import ClassicRebalance, Syncing
 from .requests import (
     ClassicBeat,
-    ClassicCode,
     ClassicDelete,
     ClassicDescribe,
     ClassicDescribed,
@@ -64,7 +65,7 @@ from .state import WORDS_CHARS_MAX, ClassicOptions, ClassicPhase, ClassicState, 
 from .table import Trigger, judged
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicPhase
-NONE = ClassicCode.NONE
+NONE = WireCode.NONE
 UNKNOWN = ""  # the id of who has none
 TRIGGERS: dict[type, Trigger] = {
     ClassicJoin: Trigger.JOIN,
@@ -140,14 +141,14 @@ class ClassicGroup:
         if self._at.in_flight is None or isinstance(request, ONLY_READ):
             self._one(TRIGGERS[type(request)], lambda: self._answer(now_ms, ticket, request))
         elif not self._waiting.add(ticket, request):
-            busy = ClassicCode.COORDINATOR_LOAD_IN_PROGRESS
+            busy = WireCode.COORDINATOR_LOAD_IN_PROGRESS
             if isinstance(request, ClassicSync):  # old clients do not expect that one
-                busy = ClassicCode.REBALANCE_IN_PROGRESS
+                busy = WireCode.REBALANCE_IN_PROGRESS
             self._at.reply(ticket, classic_refusal(request, busy))
 
     def _answer(self, now_ms: int, ticket: int, request: ClassicRequest) -> None:
         if self._at.phase is DEAD and not isinstance(request, ClassicDescribe):
-            code = ClassicCode.COORDINATOR_NOT_AVAILABLE
+            code = WireCode.COORDINATOR_NOT_AVAILABLE
             return self._at.reply(ticket, classic_refusal(request, code))
         match request:
             case ClassicJoin():
@@ -165,16 +166,16 @@ class ClassicGroup:
             case ClassicDelete():
                 self._delete(ticket)
 
-    def _beat(self, now_ms: int, request: ClassicBeat) -> ClassicCode:
+    def _beat(self, now_ms: int, request: ClassicBeat) -> WireCode:
         code = generation_code(self._at.seats, self._at.generation, request)
         if code is not NONE:
             return code
         self._at.arm(now_ms, self._at.seats.seats[request.member_id])
-        return ClassicCode.REBALANCE_IN_PROGRESS if self._at.phase is PREPARING else NONE
+        return WireCode.REBALANCE_IN_PROGRESS if self._at.phase is PREPARING else NONE
 
-    def _commit(self, now_ms: int, request: CommitCheck) -> ClassicCode:
+    def _commit(self, now_ms: int, request: CommitCheck) -> WireCode:
         if not self._at.exists and request.generation >= 0 and not request.in_transaction:
-            return ClassicCode.ILLEGAL_GENERATION
+            return WireCode.ILLEGAL_GENERATION
         self._at.exists = True
         code = commit_code(self._at.seats, self._at.phase, self._at.generation, request)
         seat = self._at.seats.seats.get(request.member_id)
@@ -219,11 +220,11 @@ class ClassicGroup:
         else:
             self._at.reply(ticket, answer)
 
-    def _leaves(self, leaver: Leaver) -> ClassicCode:
+    def _leaves(self, leaver: Leaver) -> WireCode:
         member_id = leaver.member_id
         if not member_id:
             member_id = self._at.seats.by_instance.get(leaver.instance or "", UNKNOWN)
-            code = NONE if member_id else ClassicCode.UNKNOWN_MEMBER_ID
+            code = NONE if member_id else WireCode.UNKNOWN_MEMBER_ID
         elif member_id in self._at.seats.pending:
             code = NONE
         else:
@@ -234,14 +235,14 @@ class ClassicGroup:
 
     def _delete(self, ticket: int) -> None:
         if not self._at.exists:
-            return self._at.reply(ticket, ClassicSaid(ClassicCode.GROUP_ID_NOT_FOUND))
+            return self._at.reply(ticket, ClassicSaid(WireCode.GROUP_ID_NOT_FOUND))
         if self._at.phase is not EMPTY:
-            return self._at.reply(ticket, ClassicSaid(ClassicCode.NON_EMPTY_GROUP))
+            return self._at.reply(ticket, ClassicSaid(WireCode.NON_EMPTY_GROUP))
         self._at.persist(Step.DELETION, None).tickets.append(ticket)
         return None
 
     def _unload(self) -> None:
-        code = ClassicCode.NOT_COORDINATOR
+        code = WireCode.NOT_COORDINATOR
         for seat in self._at.seats:
             if seat.join is not None:
                 self._at.reply(seat.join, ClassicJoined(code, seat.member.member_id))
@@ -254,7 +255,7 @@ class ClassicGroup:
             self._at.reply(ticket, classic_refusal(request, code))
         self._at.move(DEAD, "another coordinator has it")
 
-    def _end_flight(self, code: ClassicCode) -> None:
+    def _end_flight(self, code: WireCode) -> None:
         """Who waits for what is in flight, and not in a seat, is answered this."""
         flight, self._at.in_flight = self._at.in_flight, None
         if flight is None:
@@ -265,7 +266,7 @@ class ClassicGroup:
         for ticket, answer in flight.left:
             self._at.reply(ticket, answer if code is NONE else ClassicLeft(code))
 
-    def _persisted(self, now_ms: int, token: int, code: ClassicCode | None) -> None:
+    def _persisted(self, now_ms: int, token: int, code: WireCode | None) -> None:
         """What was in flight is persisted, or (with a code) is not."""
         flight = self._at.in_flight
         if flight is None or flight.token != token:
@@ -293,7 +294,7 @@ class ClassicGroup:
             self._syncing.assignment_persisted(now_ms, flight.state)
         return None
 
-    def _did_not_happen(self, now_ms: int, flight: InFlight, code: ClassicCode) -> None:
+    def _did_not_happen(self, now_ms: int, flight: InFlight, code: WireCode) -> None:
         self._end_flight(code)
         if flight.step is Step.GENERATION:
             self._rebalance.generation_lost(now_ms, code)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .requests import ClassicAnswer, ClassicCode, ClassicRequest
+from zkcoord.core.error_codes import WireCode
+
+from .requests import ClassicAnswer, ClassicRequest
 from .state import ClassicPhase, ClassicState
 
 
@@ -33,7 +35,7 @@ class NotPersisted:
     """It is not; `code` is what those are answered who wait for it (a retriable one)."""
 
     token: int
-    code: ClassicCode = ClassicCode.COORDINATOR_NOT_AVAILABLE
+    code: WireCode = WireCode.COORDINATOR_NOT_AVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Dismissed:
     """No member any more: what its next heartbeat, or one that is parked, is answered."""
 
     member_id: str
-    code: ClassicCode
+    code: WireCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from zkcoord.core.error_codes import WireCode
+
 from .barrier import Barrier, initial_barrier
 from .checks import protocol_code
 from .messages import Dismissed, Rejoin
-from .requests import ClassicCode, ClassicJoined, ClassicSync, ClassicSynced
+from .requests import ClassicJoined, ClassicSync, ClassicSynced
 from .seats import Seat
 from .standing import Standing, Step
 from .state import (
@@ -21,7 +23,7 @@ from .state import (
 )
 
 EMPTY, PREPARING, COMPLETING, STABLE, _ = ClassicPhase
-NONE = ClassicCode.NONE
+NONE = WireCode.NONE
 UNKNOWN = ""  # the id of who has none
 
 
@@ -48,7 +50,7 @@ class ClassicRebalance:
     def begin(self, now_ms: int, reason: str) -> None:
         """A rebalance: everybody is to join."""
         if self._at.phase is COMPLETING:
-            self._at.end_syncs(now_ms, ClassicCode.REBALANCE_IN_PROGRESS)
+            self._at.end_syncs(now_ms, WireCode.REBALANCE_IN_PROGRESS)
         self.unsynced.clear()
         self.sync_until_ms = None
         longest = self._at.seats.rebalance_timeout_ms
@@ -110,7 +112,7 @@ class ClassicRebalance:
             self._at.arm(now_ms, seat)
         self.await_syncs(now_ms)
 
-    def generation_lost(self, now_ms: int, code: ClassicCode) -> None:
+    def generation_lost(self, now_ms: int, code: WireCode) -> None:
         """Nobody has joined. Who does not know its id yet comes as another one."""
         self.barrier = Barrier(now_ms + max(self._at.seats.rebalance_timeout_ms, 1))
         for seat in self._at.seats:
@@ -163,7 +165,7 @@ class ClassicRebalance:
         self._at.expiries.disarm(member_id)
         self.synced(member_id)
         seat = self._at.seats.remove(member_id)
-        unknown = ClassicCode.UNKNOWN_MEMBER_ID
+        unknown = WireCode.UNKNOWN_MEMBER_ID
         if seat is not None and seat.join is not None:
             self._at.reply(seat.join, ClassicJoined(unknown))
         if seat is not None and seat.sync is not None:
@@ -189,7 +191,7 @@ class ClassicRebalance:
         """It waits for the others, in the place of what it asked before."""
         before = self._at.seats.joins(seat, ticket)
         if before is not None:
-            busy = ClassicCode.REBALANCE_IN_PROGRESS
+            busy = WireCode.REBALANCE_IN_PROGRESS
             self._at.reply(before, ClassicJoined(busy, seat.member.member_id))
 
 
@@ -206,7 +208,7 @@ class Syncing:
             self._at.seats, self._at.generation, self._at.protocol_type, self._at.protocol, request
         )
         if code is NONE and self._at.phase is PREPARING:
-            code = ClassicCode.REBALANCE_IN_PROGRESS
+            code = WireCode.REBALANCE_IN_PROGRESS
         if code is not NONE:
             return self._at.reply(ticket, ClassicSynced(code))
         seat = self._at.seats.seats[request.member_id]
@@ -216,14 +218,14 @@ class Syncing:
             return self._at.reply(ticket, self._at.assigned(seat))
         before, seat.sync = seat.sync, ticket
         if before is not None:
-            self._at.reply(before, ClassicSynced(ClassicCode.REBALANCE_IN_PROGRESS))
+            self._at.reply(before, ClassicSynced(WireCode.REBALANCE_IN_PROGRESS))
         if self._at.seats.leader == request.member_id:
             self._take_assignment(now_ms, request)
         return None
 
     def _take_assignment(self, now_ms: int, request: ClassicSync) -> None:
         if size_of(request.assignments) > ASSIGNMENT_BYTES_MAX:
-            self._at.end_syncs(now_ms, ClassicCode.UNKNOWN_SERVER_ERROR)
+            self._at.end_syncs(now_ms, WireCode.UNKNOWN_SERVER_ERROR)
             return self._rebalance.begin(now_ms, "the assignment is too large")
         given = dict(request.assignments)
         members = tuple(

@@ -1,33 +1,12 @@
 """What clients ask of the coordinator of a classic group, and what they are answered, whatever the
-version of the request. Codes are Kafka's (`ClassicCode`), times are ms.
+version of the request. Codes are Kafka's (`WireCode`), times are ms.
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
-
-class ClassicCode(enum.IntEnum):
-    """Error codes of Kafka's protocol. Numbers: org.apache.kafka.common.protocol.Errors."""
-
-    UNKNOWN_SERVER_ERROR = -1
-    NONE = 0
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    INVALID_REQUEST = 42
-    NON_EMPTY_GROUP = 68
-    GROUP_ID_NOT_FOUND = 69
-    MEMBER_ID_REQUIRED = 79
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-
+from zkcoord.core.error_codes import WireCode
 
 Protocols = tuple[tuple[str, bytes], ...]
 
@@ -136,7 +115,7 @@ class JoinedPeer:
 class ClassicJoined:
     """Answer to `ClassicJoin`."""
 
-    code: ClassicCode
+    code: WireCode
     member_id: str = ""
     generation: int = -1
     protocol_type: str | None = None
@@ -150,7 +129,7 @@ class ClassicJoined:
 class ClassicSynced:
     """Answer to `ClassicSync`."""
 
-    code: ClassicCode
+    code: WireCode
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
@@ -160,7 +139,7 @@ class ClassicSynced:
 class ClassicSaid:
     """Answer that is a code: to `ClassicBeat`, `CommitCheck` and `ClassicDelete`."""
 
-    code: ClassicCode
+    code: WireCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +148,8 @@ class ClassicLeft:
     all of them.
     """
 
-    code: ClassicCode
-    members: tuple[ClassicCode, ...] = ()
+    code: WireCode
+    members: tuple[WireCode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +170,7 @@ class ClassicDescribed:
     only.
     """
 
-    code: ClassicCode
+    code: WireCode
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
@@ -201,7 +180,7 @@ class ClassicDescribed:
 ClassicAnswer = ClassicJoined | ClassicSynced | ClassicSaid | ClassicLeft | ClassicDescribed
 
 
-def classic_refusal(request: ClassicRequest, code: ClassicCode) -> ClassicAnswer:
+def classic_refusal(request: ClassicRequest, code: WireCode) -> ClassicAnswer:
     """The answer that says this code, of all that was asked."""
     match request:
         case ClassicJoin():
@@ -222,8 +201,8 @@ def while_loading(request: ClassicRequest) -> ClassicAnswer:
     """
     match request:
         case ClassicSync():
-            return ClassicSynced(ClassicCode.REBALANCE_IN_PROGRESS)
+            return ClassicSynced(WireCode.REBALANCE_IN_PROGRESS)
         case ClassicBeat():
-            return ClassicSaid(ClassicCode.NONE)
+            return ClassicSaid(WireCode.NONE)
         case _:
-            return classic_refusal(request, ClassicCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return classic_refusal(request, WireCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -8,11 +8,12 @@ import enum
 from collections import deque
 from dataclasses import dataclass, field
 
+from zkcoord.core.error_codes import WireCode
+
 from .barrier import Expiries
 from .messages import ClassicAction, ClassicReply, Moved, Persist
 from .requests import (
     ClassicAnswer,
-    ClassicCode,
     ClassicJoin,
     ClassicJoined,
     ClassicLeft,
@@ -151,7 +152,7 @@ class Standing:
         """What a member that joined is told."""
         peers = [seat.member for seat in self.seats] if tells_members else []
         return ClassicJoined(
-            ClassicCode.NONE,
+            WireCode.NONE,
             seat.member.member_id,
             self.generation,
             self.protocol_type,
@@ -163,10 +164,10 @@ class Standing:
     def assigned(self, seat: Seat) -> ClassicSynced:
         """What a member is told to have."""
         return ClassicSynced(
-            ClassicCode.NONE, self.protocol_type, self.protocol, seat.member.assignment
+            WireCode.NONE, self.protocol_type, self.protocol, seat.member.assignment
         )
 
-    def end_syncs(self, now_ms: int, code: ClassicCode) -> None:
+    def end_syncs(self, now_ms: int, code: WireCode) -> None:
         """Who waits for its assignment is answered this."""
         for seat in self.seats:
             if seat.sync is not None:

@@ -17,7 +17,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from .requests import ClassicCode, ClassicJoin, Protocols
+from zkcoord.core.error_codes import WireCode
+
+from .requests import ClassicJoin, Protocols
 
 MEMBER_METADATA_BYTES_MAX = 262_144
 GROUP_METADATA_BYTES_MAX = 4_194_304
@@ -94,17 +96,17 @@ def size_of(protocols: Protocols) -> int:
     return sum(len(data) for _, data in protocols)
 
 
-def too_large(join: ClassicJoin, others_bytes: int) -> ClassicCode:
+def too_large(join: ClassicJoin, others_bytes: int) -> WireCode:
     """Why a member is refused that brings too much; NONE if it does not."""
     names = (join.protocol_type, *(name for name, _ in join.protocols))
     if len(join.protocols) > PROTOCOLS_MAX or max(map(len, names)) > PROTOCOL_CHARS_MAX:
-        return ClassicCode.INCONSISTENT_GROUP_PROTOCOL
+        return WireCode.INCONSISTENT_GROUP_PROTOCOL
     if len(join.instance or "") > INSTANCE_CHARS_MAX:
-        return ClassicCode.INVALID_REQUEST
+        return WireCode.INVALID_REQUEST
     size = size_of(join.protocols)
     if size > MEMBER_METADATA_BYTES_MAX or others_bytes + size > GROUP_METADATA_BYTES_MAX:
-        return ClassicCode.GROUP_MAX_SIZE_REACHED
-    return ClassicCode.NONE
+        return WireCode.GROUP_MAX_SIZE_REACHED
+    return WireCode.NONE
 
 
 def words_of(reason: str) -> str:

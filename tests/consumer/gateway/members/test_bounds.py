@@ -13,11 +13,11 @@ from consumer.gateway.wire.requests import (
     JoinAnswer,
     LeaveAnswer,
     LeaveRequest,
-    WireCode,
 )
 from consumer.gateway.wire.subscription import encode_subscription
 from tests.consumer.gateway.members.test_groups import TP, World
 from tests.consumer.gateway.members.test_handing_over import CLIENT, Remembering
+from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client, encode_client
 
 SESSION_MS = 1_800_000

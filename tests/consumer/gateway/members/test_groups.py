@@ -27,9 +27,9 @@ from consumer.gateway.wire.requests import (
     LeaveRequest,
     SyncAnswer,
     SyncRequest,
-    WireCode,
 )
 from consumer.gateway.wire.subscription import encode_subscription
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Subscription, TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -23,9 +23,9 @@ from consumer.gateway.wire.requests import (
     LeaveRequest,
     SyncAnswer,
     SyncRequest,
-    WireCode,
 )
 from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Subscription
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 

@@ -7,16 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.requests import (
-    BeatAnswer,
-    HeartbeatRequest,
-    JoinAnswer,
-    SyncRequest,
-    WireCode,
-)
+from consumer.gateway.wire.requests import BeatAnswer, HeartbeatRequest, JoinAnswer, SyncRequest
 from consumer.gateway.wire.subscription import encode_subscription
 from tests.consumer.gateway.members.test_groups import TIMES, TP, World
 from tests.consumer.gateway.members.test_handing_over import CLIENT, Remembering
+from zkcoord.core.error_codes import WireCode
 
 
 def test_who_takes_an_instance_over_is_remembered_before_it_knows() -> None:

@@ -18,7 +18,7 @@ from consumer.gateway.operation.exposition import GatewaySeen, metrics_text
 from consumer.gateway.operation.figures import API_NAMES, BUCKETS_S, OTHER, RelayFigures
 from consumer.gateway.operation.members_seen import ServedGroup, groups_seen, members_seen
 from consumer.gateway.wire import requests as wire
-from consumer.gateway.wire.requests import HeartbeatRequest, SyncRequest, WireCode
+from consumer.gateway.wire.requests import HeartbeatRequest, SyncRequest
 from tests.consumer.gateway.members.test_groups import TP, World
 from tests.consumer.gateway.recordings import requests
 from tests.consumer.gateway.relay.test_connection import (
@@ -32,6 +32,7 @@ from tests.consumer.gateway.relay.test_connection import (
     request,
 )
 from tests.consumer.gateway.test_frames import decoded
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 DOCS = Path(__file__).parents[4] / "docs" / "gateway.md"

@@ -17,8 +17,9 @@ from consumer.gateway.rights.questions import (
     permitted,
     question,
 )
-from consumer.gateway.wire.requests import CommitRequest, HeartbeatRequest, WireCode
+from consumer.gateway.wire.requests import CommitRequest, HeartbeatRequest
 from tests.consumer.gateway.rights.broker import GuardedConnection
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 

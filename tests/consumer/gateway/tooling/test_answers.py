@@ -16,8 +16,9 @@ from kafka.protocol.consumer import (
 from consumer.gateway import frames
 from consumer.gateway.tooling.answers import commit, read_offsets
 from consumer.gateway.tooling.store import GroupStore, Offsets
-from consumer.gateway.wire.requests import CommitRequest, WireCode
+from consumer.gateway.wire.requests import CommitRequest
 from tests.consumer.gateway.recordings import framed
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.paths import Layout

@@ -22,9 +22,10 @@ from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.turns import Turns
-from consumer.gateway.wire.requests import CommitRequest, WireCode
+from consumer.gateway.wire.requests import CommitRequest
 from tests.consumer.gateway.recordings import framed, requests
 from tests.consumer.gateway.rights.broker import GuardedConnection
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 LARGE, PARTS, THREADS = 20, 30, 4

@@ -6,14 +6,9 @@ import pytest
 
 from consumer.core import messages as msg
 from consumer.gateway.wire.actions import WayOut, WrittenDown
-from consumer.gateway.wire.requests import (
-    BeatAnswer,
-    CommitAnswer,
-    JoinAnswer,
-    SyncAnswer,
-    WireCode,
-)
+from consumer.gateway.wire.requests import BeatAnswer, CommitAnswer, JoinAnswer, SyncAnswer
 from tests.consumer.gateway.wire.client import TIMES, Scene, member_of, tps
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Subscription, TopicPartition
 
 OK = WireCode.NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.gateway.wire.actions import WireTimes
 from consumer.gateway.wire.parking import MOVES_KEPT, HeartbeatInterval, MovesPace
-from consumer.gateway.wire.requests import WireCode
+from zkcoord.core.error_codes import WireCode
 
 TIMES = WireTimes()
 

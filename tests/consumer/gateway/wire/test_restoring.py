@@ -6,8 +6,9 @@ import pytest
 
 from consumer.core import messages as msg
 from consumer.gateway.wire.actions import WayOut
-from consumer.gateway.wire.requests import BeatAnswer, CommitAnswer, SyncAnswer, WireCode
+from consumer.gateway.wire.requests import BeatAnswer, CommitAnswer, SyncAnswer
 from tests.consumer.gateway.wire.client import TIMES, TOPIC, Scene, tps
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
