@@ -42,6 +42,7 @@ GAVE_UP = re.compile(
 CONFLICT = re.compile(
     r"^(\d+) .*conflict in (\S+) data: (\S+)-\d+ stored data: (\S+)", re.MULTILINE
 )
+BEGAN = re.compile(r"^(\d+) .*begin rebalancing consumer (\S+) try #0\b", re.MULTILINE)
 
 # What was thrown begins on the line of its message; times in milliseconds since 1970.
 _LOG_CONFIG = """status = error
@@ -185,6 +186,16 @@ class LegacyProcess:
             for ms, _, member, stored in CONFLICT.findall(
                 self.log.read_text(encoding="utf-8", errors="replace")
             )
+        ]
+
+    @property
+    def rebalances(self) -> list[tuple[float, str]]:
+        """(seconds since 1970, consumer id) of each rebalance that a consumer began: before it
+        stops its fetchers and commits.
+        """
+        return [
+            (int(ms) / 1000, member)
+            for ms, member in BEGAN.findall(self.log.read_text(encoding="utf-8", errors="replace"))
         ]
 
     def consumer(

@@ -75,6 +75,9 @@ class Subject(Protocol):
     def gave_up(self) -> list[str]:
         """For each rebalance that it gave up, which thread was in the way of its last attempt."""
 
+    def held(self, partition: int, when_ns: int) -> bool:
+        """Whether it owned the partition then and had not begun to give it up."""
+
 
 class Old:
     """An old consumer in a process of its own."""
@@ -117,6 +120,15 @@ class Old:
     def gave_up(self) -> list[str]:
         """As `Subject`."""
         return self.member.gave_up_before()
+
+    def held(self, partition: int, when_ns: int) -> bool:
+        """As `Subject`: between an `assigned` that names it and the next rebalance's begin."""
+        got = [line for line in self.member.said("assigned") if line["t"] <= when_ns]
+        if not got or partition not in {int(p.rpartition("-")[2]) for p in got[-1]["offsets"]}:
+            return False
+        began = [when_s * 1e9 for when_s, of in self.process.rebalances if of == self.member.id]
+        ends = [*began, *(line["t"] for line in self.member.said("closing"))]
+        return not any(got[-1]["t"] < end <= when_ns for end in ends)
 
 
 class Ours:
@@ -171,6 +183,10 @@ class Ours:
         """Ours never do."""
         return []
 
+    def held(self, partition: int, when_ns: int) -> bool:
+        """Ours deliver what they own: no excuse."""
+        return True
+
 
 def _delivered(lines: Sequence[dict]) -> list[tuple[int, int, int]]:  # type: ignore[type-arg]
     found = []
@@ -216,7 +232,10 @@ class Producer:
 @dataclass
 class Outcome:
     """What one run showed. `doubles`: records that somebody delivered again though who had them was
-    not killed; `after_kill_ms`: of the others, how long after the kill. `blocked`: of the
+    not killed; `after_kill_ms`: of the others, how long after the kill. `stale`: of those neither
+    nor, that an old consumer delivered though it had begun to give the partition up: it stops its
+    fetchers, clears its queues and commits, and its stream may have taken a chunk just before
+    (ConsumerIterator.makeNext, which clearCurrentChunk does not wait for). `blocked`: of the
     rebalances given up, those whose last attempt found a node of ours.
     """
 
@@ -225,6 +244,7 @@ class Outcome:
     lost: int = 0
     again: int = 0
     doubles: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
     after_kill_ms: list[float] = field(default_factory=list)
     gave_up: int = 0
     blocked: list[str] = field(default_factory=list)
@@ -384,7 +404,8 @@ def judge(
             continue
         found.again += 1
         if before[1].killed_ns is None or when < before[1].killed_ns:
-            found.doubles.append(
+            owned = before[1].held(number, before[0]) and member.held(number, when)
+            (found.doubles if owned else found.stale).append(
                 f"partition {number} @{offset}: {'old' if before[1].old else 'ours'}, then"
                 f" {'old' if member.old else 'ours'} {(when - before[0]) / 1e9:.1f} s later"
             )
@@ -419,6 +440,13 @@ def section_of(title: str, name: str, found: Outcome, control: Outcome | None) -
             NONE if mixed else (),
             unit="records",
             note="; ".join(found.doubles[:3]),
+        ),
+        Row(
+            "of an old consumer's own, delivered after it had begun to give the partition up",
+            "what it said, and its log",
+            [float(len(found.stale))],
+            unit="records",
+            note="; ".join(found.stale[:3]),
         ),
         Row(
             "not committed when its member was killed, delivered again",

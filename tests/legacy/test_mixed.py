@@ -140,7 +140,9 @@ def everything(
 def test_a_run_of_joins_leaves_and_kills(
     kafka_broker: KafkaBroker, looking: KazooClient, tmp_path: Path
 ) -> None:
-    """As `make legacy-mixed`, shorter and without its control."""
+    """As `make legacy-mixed`, shorter and without its control. What an old consumer delivers after
+    it has begun to give a partition up is its own (`Outcome.stale`).
+    """
     found = Run(tmp_path, kafka_broker, looking, mixed=True, seed=3, events=8, partitions=12).play()
     assert found.lost == 0 and not found.doubles and not found.blocked, found
 
@@ -153,12 +155,16 @@ class Told:
     delivered_records: list[tuple[int, int, int]]
     killed_ns: int | None = None
     before: list[str] = field(default_factory=list)
+    gives_up_at: int | None = None
 
     def delivered(self) -> list[tuple[int, int, int]]:
         return self.delivered_records
 
     def gave_up(self) -> list[str]:
         return self.before
+
+    def held(self, partition: int, when_ns: int) -> bool:
+        return self.gives_up_at is None or when_ns < self.gives_up_at
 
     def leave(self) -> None:
         """Nothing runs."""
@@ -200,6 +206,33 @@ def test_a_record_again_is_forgiven_once_and_only_after_the_kill(
     assert len(found.doubles) == doubles and found.lost == 8 - len(
         {record[:2] for record in others} | {(0, 7)}
     )
+
+
+@pytest.mark.parametrize(
+    "gives_up_at, of_old, of_ours",
+    [(10, 10, 20), (15, 20, 10)],
+    ids=["before ours got it", "after ours had it"],
+)
+def test_a_record_that_an_old_consumer_delivers_while_it_gives_up_is_its_own(
+    gives_up_at: int, of_old: int, of_ours: int
+) -> None:
+    found = Outcome()
+    everybody: list[Subject] = [
+        Told(True, [(0, 7, of_old)], gives_up_at=gives_up_at),
+        Told(False, [(0, 7, of_ours)]),
+    ]
+    judge(found, everybody, [8], ())
+    assert len(found.stale) == 1 and not found.doubles and found.again == 1
+
+
+def test_what_an_old_consumer_delivers_while_it_owns_it_is_no_excuse() -> None:
+    found = Outcome()
+    everybody: list[Subject] = [
+        Told(True, [(0, 7, 20)], gives_up_at=25),
+        Told(False, [(0, 7, 10)]),
+    ]
+    judge(found, everybody, [8], ())
+    assert len(found.doubles) == 1 and not found.stale
 
 
 def test_whose_node_was_in_the_way() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.core.classic.machine_side import MachineSide
 from tests.core.classic.scenario import OPTIONS
 from zkcoord.core.classic import state as bounds
-from zkcoord.core.classic.barrier import Expiries, initial_barrier
+from zkcoord.core.classic.barrier import STALE_ENTRIES_MAX, Expiries, initial_barrier
 from zkcoord.core.classic.requests import (
     ClassicBeat,
     ClassicDelete,
@@ -103,14 +103,31 @@ def test_expiries_are_those_of_a_list(seed: int) -> None:
         assert len(expiries._heap) <= 2 * 100 + 64 + 100
 
 
-def test_expiries_keep_nothing_of_those_who_are_gone() -> None:
-    expiries = Expiries()
+@pytest.mark.parametrize("living", [0, 1, 100])
+def test_expiries_keep_little_of_those_who_are_gone(living: int) -> None:
+    expiries, most = Expiries(), 0
+    for number in range(living):
+        expiries.arm(f"lives-{number}", 500_000 - number)
     for number in range(10_000):
         expiries.arm(str(number), 1_000_000)
+        most = max(most, len(expiries._heap))
         expiries.disarm(str(number))
-    assert len(expiries._heap) <= 2 * 64 and len(expiries._earliest) <= 2 * 64
+        assert len(expiries._heap) <= 2 * living + STALE_ENTRIES_MAX
+        assert len(expiries._earliest) <= len(expiries._heap)
+    assert most == 2 * living + STALE_ENTRIES_MAX + 1
     expiries.arm("last", 5)
     assert expiries.next_ms() == 5
+    assert expiries.gone(4) is None and expiries.gone(5) == "last"
+    assert [expiries.gone(500_000) for _ in range(living)] == [
+        f"lives-{number}" for number in reversed(range(living))
+    ]
+
+
+def test_who_is_heard_of_costs_no_entry() -> None:
+    expiries = Expiries()
+    for at_ms in (10, 10, 20, 30):
+        expiries.arm("a", at_ms)
+    assert len(expiries._heap) == 1 and expiries.next_ms() == 30
 
 
 def test_whom_members_would_elect_changes_nothing() -> None:

@@ -17,26 +17,23 @@ class Barrier:
     until_ms: int
     is_initial: bool = False
     delay_ms: int = 0
-    step_ms: int = 0
     remaining_ms: int = 0
     newcomers: bool = False
 
     def is_extended(self, now_ms: int) -> bool:
         """Whether an initial one, whose time is over, waits on."""
-        if not self.is_initial or not self.newcomers or not self.remaining_ms:
+        if not self.newcomers or not self.remaining_ms:
             return False
         self.newcomers = False
-        step = min(self.delay_ms, self.remaining_ms)
-        self.remaining_ms = max(self.remaining_ms - self.step_ms, 0)
-        self.step_ms = step
-        self.until_ms = now_ms + step
+        self.until_ms = now_ms + min(self.delay_ms, self.remaining_ms)
+        self.remaining_ms = max(self.remaining_ms - self.delay_ms, 0)
         return True
 
 
 def initial_barrier(now_ms: int, delay_ms: int, rebalance_timeout_ms: int) -> Barrier:
     """That of a group without members."""
     rest = max(rebalance_timeout_ms - delay_ms, 0)
-    return Barrier(now_ms + delay_ms, True, delay_ms, delay_ms, rest)
+    return Barrier(now_ms + delay_ms, True, delay_ms, rest)
 
 
 class Expiries:
@@ -52,7 +49,8 @@ class Expiries:
     def arm(self, member_id: str, at_ms: int) -> None:
         """Gone at this time, and not before."""
         self._at[member_id] = at_ms
-        if at_ms < self._earliest.get(member_id, at_ms + 1):
+        earliest = self._earliest.get(member_id)
+        if earliest is None or at_ms < earliest:
             self._earliest[member_id] = at_ms
             heapq.heappush(self._heap, (at_ms, member_id))
 
