@@ -31,6 +31,7 @@ from zkcoord.zk.sync.group_snapshot import (
     describe_group,
     list_groups,
 )
+from zkcoord.zk.sync.offsets_alone import groups_without_a_node
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
 
@@ -86,8 +87,14 @@ class GroupStore:
             session.close()
 
     def groups(self) -> list[GroupListed]:
-        """All groups. Raises `UnavailableError`."""
-        return self.slowly(lambda client: list_groups(client, self._layout))
+        """All groups that `describe` knows. Raises `UnavailableError`."""
+
+        def listed(client: SyncClient) -> list[GroupListed]:
+            found = list_groups(client, self._layout)
+            known = {group.name for group in found}
+            return found + groups_without_a_node(client, self._layout, known)
+
+        return self.slowly(listed)
 
     def describe(self, group: str) -> GroupSnapshot | None:
         """One group; None where there is none. Raises `UnavailableError`."""
