@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from tests.bench.gateway_stuck import load
@@ -25,6 +27,7 @@ from zkcoord.stack.stack import running_stack
 CLIENTS, PARTITIONS = 4, 24
 STRATEGIES = ("range", "cooperative-sticky")
 SESSION_S = 10.0
+ANSWER = re.compile(r"Received (Heartbeat|SyncGroup)Response")
 AFTERWARDS_S = 2.0
 """How much longer than a session timeout is waited for one."""
 
@@ -38,6 +41,20 @@ def transcript(path: Path) -> logging.Logger:
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     found.addHandler(handler)
     return found
+
+
+def longest_s(lines: Iterable[str]) -> float:
+    """Of a transcript the longest time between two answers that keep the client's session alive."""
+    good: list[datetime] = []
+    waiting: datetime | None = None  # an answer of which it is not known yet what the client says
+    for line in lines:
+        if "heartbeat error response" in line and "ebalance in progress" not in line:
+            waiting = None
+        elif ANSWER.search(line) or "Heartbeat for group" in line:
+            good += [] if waiting is None else [waiting]
+            waiting = datetime.fromisoformat(line[:23].replace(",", "."))
+            waiting = waiting if ANSWER.search(line) else None
+    return max(((b - a).total_seconds() for a, b in zip(good, good[1:])), default=0.0)
 
 
 @contextmanager
@@ -98,7 +115,7 @@ def begun_again(gateway: GatewayProcess, other: GatewayProcess) -> None:
 
 
 def run(folder: Path, times: int, commits_ms: int) -> int:
-    """How many hand-overs were not silent; it ends with the first one."""
+    """1 after a hand-over that was not silent, which is then the last one."""
     with running_stack(folder / "stack") as stack:
         assert stack.kafka is not None and stack.zookeeper is not None
         broker, zookeeper = stack.kafka.address, stack.zookeeper.address
@@ -124,6 +141,16 @@ def run(folder: Path, times: int, commits_ms: int) -> int:
     return 0
 
 
+def longest_of_all_s(folder: Path) -> float:
+    """The same of all clients of a run."""
+    transcripts = [path for name in STRATEGIES for path in folder.glob(f"{name}-*.log")]
+    found = []
+    for path in transcripts:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            found.append(longest_s(lines))
+    return max(found)
+
+
 def main(words: Sequence[str]) -> int:
     """Exit status 1 after a hand-over that was noticed."""
     parser = argparse.ArgumentParser(prog="tests.gateway.handovers", description=__doc__)
@@ -132,7 +159,9 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--commits-ms", type=int, default=5_000, help="auto.commit.interval.ms")
     args = parser.parse_args(words)
     args.folder.mkdir(parents=True, exist_ok=True)
-    return run(args.folder.resolve(), args.times, args.commits_ms)
+    status = run(args.folder.resolve(), args.times, args.commits_ms)
+    print(f"at most {longest_of_all_s(args.folder):.1f} s without an answer that keeps a session")
+    return status
 
 
 if __name__ == "__main__":
