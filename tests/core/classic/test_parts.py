@@ -5,6 +5,7 @@ answered without a group.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -246,6 +247,11 @@ def test_the_metadata_of_all_is_bounded() -> None:
     answers = [said(side, join(number, one)) for number in range(fitting + 1)]
     assert answers[:-1] == [None] * fitting
     assert answers[-1] is not None and answers[-1].code == 81
+    one_more = said(side, join(98, (("range", b"1"),)))
+    assert one_more is not None and one_more.code == 81
+    assert said(side, join(99, (("range", b""),))) is None
+    again = replace(join(0, one), member_id="m-0")  # its own do not count twice
+    assert said(side, again) is None
 
 
 def test_words_for_people_are_cut() -> None:
