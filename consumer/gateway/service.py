@@ -301,7 +301,7 @@ class Gateway:
             case frames.FIND_COORDINATOR:
                 return self._find_coordinator(listener, connection, head, body)
             case frames.LIST_GROUPS if self._lists_ours(listener.broker_id):
-                connection.hold_up()
+                connection.hold_up(head)
                 connection.pass_on(
                     head,
                     frame,
@@ -350,7 +350,8 @@ class Gateway:
         # a parked heartbeat would keep the broker's answer from being read
         self._another(connection)
         group, topics = (
-            partial(permissions, connection, right, names) for right, names in need.items()
+            partial(permissions, connection, right, names, group=request.group)
+            for right, names in need.items()
         )
         stores = isinstance(request, CommitRequest)
         if connection.turns.add(head, body, request, group, topics if stores else None):

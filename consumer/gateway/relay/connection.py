@@ -31,7 +31,7 @@ from consumer.gateway.relay.broker import (
     close_soon,
     reach,
 )
-from consumer.gateway.relay.expected import Expected, Held, waiting_at
+from consumer.gateway.relay.expected import Expected, Held, taken, waiting_at
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
@@ -41,7 +41,6 @@ from consumer.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
 
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
 HELD_UP = "held up"
 CLOSED = "the connection of %s (client %r) is closed: %s"
@@ -76,6 +75,7 @@ class ClientConnection(asyncio.Protocol):
         self._answer = bytearray()  # of the broker's answers: the same
         self._answer_left = 0
         self._paused_by: set[str] = set()
+        self._holding: Head | None = None
         self._asked: set[asyncio.Future[bytes]] = set()
         self.permitted = Permitted()
         self.questions = self.figures.questions
@@ -135,9 +135,9 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._take(data)
         except BadFrameError as error:
-            return self._drop(str(error))
+            return self.drop(str(error))
         if self._held.half_there(0 if self._closing else len(self._in)):
-            return self._drop("a large request while much is kept for all clients")
+            return self.drop("a large request while much is kept for all clients")
         if not self._in and not self._left:
             self._half_since_s = None
         elif self._half_since_s is None or self._left:
@@ -148,9 +148,9 @@ class ClientConnection(asyncio.Protocol):
         """Close it where a request is half there for too long, and nothing of ours holds it up."""
         since = self._half_since_s
         if since is not None and not self._paused_by and time.monotonic() > since + BEGIN_S:
-            self._drop(f"no whole request within {BEGIN_S:.0f} s")
+            self.drop(f"no whole request within {BEGIN_S:.0f} s")
         elif self._login.is_overdue():
-            self._drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
+            self.drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
 
     def eof_received(self) -> bool:
         """The client has said all: the connection ends."""
@@ -200,6 +200,7 @@ class ClientConnection(asyncio.Protocol):
             body.release()
         if len(self._expected) >= EXPECTED_MAX:
             raise BadFrameError(f"{EXPECTED_MAX} requests without an answer")
+        self._login.check(head)
         self.client_id = head.client_id
         if whole:
             del self._in[: 4 + length]
@@ -227,6 +228,7 @@ class ClientConnection(asyncio.Protocol):
         """Give it to the broker as it comes."""
         self.is_shared |= head.key == frames.FETCH
         self.host.passes(self, head)
+        self.permitted.passed(head)
         if has_answer:
             self._expect_brokers(head)
         self._left = 4 + length
@@ -253,15 +255,17 @@ class ClientConnection(asyncio.Protocol):
         self._expected.append(Expected(False, head, None, after))
         self._to_broker(struct.pack(">i", len(frame)) + frame)
 
-    def hold_up(self) -> None:
-        """Nothing more of the client is read until `go_on`: the broker may have to be asked before
-        a request of it is answered. Called within `serve`.
+    def hold_up(self, head: Head) -> None:
+        """Nothing more of the client is read until `go_on` of the same request: the broker may have
+        to be asked before it is answered. Called within `serve`.
         """
+        self._holding = head
         self._pause_client(HELD_UP)
 
-    def go_on(self) -> None:
-        """See `hold_up`."""
-        if HELD_UP in self._paused_by:
+    def go_on(self, head: Head) -> None:
+        """See `hold_up`; of a request that holds up nothing, nothing."""
+        if self._holding is head:
+            self._holding = None
             self._resume_client(HELD_UP)
             self.data_received(b"")
 
@@ -328,7 +332,8 @@ class ClientConnection(asyncio.Protocol):
             self.figures.to_clients += len(data)
             self._transport.write(data)
 
-    def _drop(self, why: str, level: int = logging.INFO) -> None:
+    def drop(self, why: str, level: int = logging.INFO) -> None:
+        """End it, and say why."""
         log.log(level, CLOSED, self.peer, self.client_id[:80], why)
         self.close()
 
@@ -364,12 +369,12 @@ class ClientConnection(asyncio.Protocol):
         way = self.host.upstream()
         if way is None:
             self.figures.broker_failures += 1
-            return self._drop("no broker is known behind this port")
+            return self.drop("no broker is known behind this port")
         try:
             broker = await reach(self, way, self.host.broker_tls())
         except BrokerAwayError as error:
             self.figures.broker_failures += 1
-            return self._drop(str(error), logging.WARNING)
+            return self.drop(str(error), logging.WARNING)
         self._broker = broker
         self.figures.broker_connections += 1
         for data in self._waiting:
@@ -384,7 +389,7 @@ class ClientConnection(asyncio.Protocol):
     def broker_lost(self, why: str) -> None:
         """The broker closed the connection."""
         if why and not self._closing:
-            self._drop(why)
+            self.drop(why)
         self._end(at_once=False)
 
     def broker_pauses(self) -> None:
@@ -401,7 +406,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._from_broker(data)
         except BadAnswerError as error:
-            self._drop(str(error))
+            self.drop(str(error))
 
     def _from_broker(self, data: bytes) -> None:
         if self._answer_left and not self._answer:
@@ -445,12 +450,9 @@ class ClientConnection(asyncio.Protocol):
         if expected.head is None:
             self._answer_left = 4 + length
             return True
-        if length > ANSWER_BYTES_MAX:
-            raise BadAnswerError(f"the broker answers with {length} bytes")
-        if len(self._answer) < 4 + length:
+        frame = taken(self._answer, length, expected.head)
+        if frame is None:
             return False
-        frame = bytes(memoryview(self._answer)[4 : 4 + length])
-        del self._answer[: 4 + length]
         if expected.asked is not None:
             if not expected.asked.done():
                 expected.asked.set_result(frame)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from consumer.gateway.frames import Head
 from consumer.gateway.operation.figures import RelayFigures
+from consumer.gateway.relay.rewriting import BadAnswerError
 
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
 HELD_BYTES_MAX = 4 * 1024 * 1024
 HELD_BY_ALL_BYTES_MAX = 512 * 1024 * 1024
 FAIR_BYTES = 64 * 1024
@@ -37,6 +40,22 @@ def waiting_at(queue: Iterable[Expected], head: Head) -> int | None:
         if expected.head is head and expected.ours and expected.ready is None:
             return at
     return None
+
+
+def taken(answers: bytearray, length: int, head: Head) -> bytes | None:
+    """The first of a broker's answers (without its length, which is this), taken away once it is
+    whole; None: it is not yet. Raises `BadAnswerError` for what is no answer to this request.
+    """
+    if length > ANSWER_BYTES_MAX:
+        raise BadAnswerError(f"the broker answers with {length} bytes")
+    if len(answers) < 4 + length:
+        return None
+    frame = bytes(memoryview(answers)[4 : 4 + length])
+    del answers[: 4 + length]
+    (correlation_id,) = struct.unpack_from(">i", frame)
+    if correlation_id != head.correlation_id:
+        raise BadAnswerError(f"the broker does not answer what was asked by API {head.key}")
+    return frame
 
 
 class Held:

@@ -32,6 +32,7 @@ from consumer.gateway.frames import (
     MAX_VERSIONS,
     METADATA,
     PRODUCE,
+    SASL_HANDSHAKE,
     TRANSACTIONS,
     Head,
 )
@@ -43,13 +44,12 @@ CAPS = {
     FETCH: 15,
     METADATA: 13,
     DESCRIBE_CLUSTER: 2,
-    17: 1,  # SaslHandshake
+    SASL_HANDSHAKE: 1,
     API_VERSIONS: 4,
 }
 RELAYED_TOO = (*TRANSACTIONS, DESCRIBE_GROUPS, LIST_GROUPS)
 """What is answered here, and goes on to the broker as well: for groups that are Kafka's own."""
 REWRITTEN = (METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER)
-SASL_HANDSHAKE = 17
 
 Place = Callable[[int, Address], Address]
 """A broker's id and its own address -> where clients find it."""

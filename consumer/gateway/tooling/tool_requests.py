@@ -61,8 +61,8 @@ class ToolRequests:
         right = OF_TOPICS.get(head.key, Right.DESCRIBE_TOPIC)
         topics = permissions(connection, right, named.topics)
         if named.and_all:
-            connection.hold_up()
-        return self._alone(connection, self._answer(connection, head, body, groups, topics))
+            connection.hold_up(head)
+        return self._alone(connection, head, self._answer(connection, head, body, groups, topics))
 
     async def _answer(
         self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
@@ -107,8 +107,9 @@ class ToolRequests:
         """OffsetCommit without a member."""
         may = permissions(connection, Right.READ, (request.group,))
         named = {tp.topic for tp in request.offsets}
-        topics = permissions(connection, Right.READ_TOPIC, named)
-        return self._alone(connection, self._commit(connection, head, body, request, may, topics))
+        topics = permissions(connection, Right.READ_TOPIC, named, group=request.group)
+        work = self._commit(connection, head, body, request, may, topics)
+        return self._alone(connection, head, work)
 
     async def _commit(
         self,
@@ -133,7 +134,7 @@ class ToolRequests:
         """ListGroups: what the broker has listed, with those of ours that its client may describe.
         The client is held up meanwhile.
         """
-        with _answered(connection):
+        with _answered(connection, head):
             kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
             await connection.room(head)
             ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
@@ -168,9 +169,11 @@ class ToolRequests:
         found = frames.found_coordinator(head, keys, permitted, node_id, address)
         connection.answer_later(head, found, OK if permitted.issuperset(keys) else REFUSED)
 
-    async def _alone(self, connection: ClientConnection, work: Coroutine[Any, Any, None]) -> None:
+    async def _alone(
+        self, connection: ClientConnection, head: Head, work: Coroutine[Any, Any, None]
+    ) -> None:
         """After those of the same connection."""
-        with _answered(connection):
+        with _answered(connection, head):
             async with connection.turns.alone:
                 await work
 
@@ -206,7 +209,7 @@ class ToolRequests:
 
 
 @contextmanager
-def _answered(connection: ClientConnection) -> Iterator[None]:
+def _answered(connection: ClientConnection, head: Head) -> Iterator[None]:
     """A request that cannot be answered ends its connection: its client asks again elsewhere, and
     does not wait.
     """
@@ -217,4 +220,4 @@ def _answered(connection: ClientConnection) -> Iterator[None]:
     finally:
         if not answered:
             connection.close()
-        connection.go_on()
+        connection.go_on(head)

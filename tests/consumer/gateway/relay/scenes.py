@@ -184,7 +184,7 @@ class Relay:
         if self.park:
             self.parked.append(head)
             if self.hold:
-                connection.hold_up()
+                connection.hold_up(head)
             return None
         return answer(head.correlation_id, b"ours")
 

@@ -369,13 +369,54 @@ def test_what_is_held_up_waits_while_the_broker_is_asked() -> None:
         assert await frame_of(reader) == (1, b"one")
         assert await frame_of(reader) == (2, b"two")
         relay.hold = False
-        connection.go_on()
+        connection.go_on(head)
         assert await frame_of(reader) == (3, b"three")
         while len(relay.parked) < 2:
             await asyncio.sleep(0.01)
         connection.answer_later(relay.parked[1], answer(4, b"four"))
         assert await frame_of(reader) == (4, b"four")
         await echoes(reader, writer)
+
+    play(scene)
+
+
+def test_only_the_request_that_holds_up_its_client_lets_it_go_on() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        writer.write(request(HEARTBEAT, 1))
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        relay.hold = True
+        writer.write(request(HEARTBEAT, 2) + request(FETCH, 3))
+        while len(relay.parked) < 2:
+            await asyncio.sleep(0.01)
+        earlier, holding = relay.parked
+        connection = relay.connection
+        connection.answer_later(earlier, answer(1))
+        connection.go_on(earlier)
+        assert await frame_of(reader) == (1, b"")
+        own = await connection.ask(Head(FETCH, 0, 9, "us"), request(FETCH, 9, b"own"), holding)
+        assert (own[4:], broker.got) == (b"own", [9]), "what comes behind was asked before"
+        connection.answer_later(holding, answer(2))
+        connection.go_on(holding)
+        assert [(await frame_of(reader))[0] for _ in range(2)] == [2, 3]
+
+    play(scene)
+
+
+def test_an_answer_to_something_else_is_not_believed() -> None:
+    """Of our own questions, and of what is rewritten: its client is closed."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await echoes(reader, writer)
+        connection = relay.connection
+        asked = connection.ask(Head(FETCH, 0, 77, "us"), request(FETCH, 78))
+        await relay.gone.wait()
+        assert asked.cancelled()
 
     play(scene)
 
@@ -393,7 +434,7 @@ def test_nobody_is_asked_for_who_has_gone_or_is_answered() -> None:
         question = Head(FETCH, 0, 7, "us"), request(FETCH, 7)
         connection.answer_later(head, answer(1))
         assert connection.ask(*question, head).cancelled()
-        connection.go_on()
+        connection.go_on(head)
         while len(relay.parked) < 2:
             await asyncio.sleep(0.01)
         broker.hold = asyncio.Event()
@@ -402,7 +443,7 @@ def test_nobody_is_asked_for_who_has_gone_or_is_answered() -> None:
         await relay.gone.wait()
         assert under_way.cancelled()
         assert connection.ask(*question, relay.parked[1]).cancelled()
-        connection.go_on()
+        connection.go_on(head)
 
     play(scene)
 
