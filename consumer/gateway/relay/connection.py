@@ -464,7 +464,7 @@ class ClientConnection(asyncio.Protocol):
             expected.after(frame)
             return False
         if expected.head.key in REWRITTEN:
-            self._send(rewritten(expected.head, frame, self.host.place(), self.host.others()))
+            self._send(rewritten(expected.head, frame, self.host))
         else:
             self._login.answered(expected.head, frame)
             self._send(struct.pack(">i", length) + frame)

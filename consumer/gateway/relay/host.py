@@ -15,10 +15,13 @@ C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class Host(Protocol[C_contra]):
-    """Called on the event loop's thread. `C_contra`: the connection."""
+    """Called on the event loop's thread. `C_contra`: the connection; `relays_groups`: see
+    `Surroundings`.
+    """
 
     frame_bytes_max: int
     demands_login: bool
+    relays_groups: bool
 
     def admits(self, connection: C_contra) -> bool:
         """Whether there is room for it."""

@@ -61,6 +61,7 @@ class Listener:
         self.broker_id = broker_id
         self.frame_bytes_max = gateway.options.frame_bytes_max
         self.demands_login = gateway.options.demands_login
+        self.relays_groups = bool(gateway.options.groups)
 
     def admits(self, connection: ClientConnection) -> bool:
         """See `Host`."""

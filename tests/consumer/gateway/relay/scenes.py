@@ -121,6 +121,7 @@ class Relay:
         self.tls = tls
         self.door: ClientTls | None = ClientTls(tls.clients) if tls.clients else None
         self.demands_login = False
+        self.relays_groups = False
         self.turned_to: list[int] = []
         self.port = 0
         self.parked: list[Head] = []
