@@ -122,7 +122,9 @@ class Gateway:
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
         self.groups = self._wire_groups()
-        self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
+        self.tools = ToolRequests(
+            self.store, self.groups, self._run, self._ask_members, options.is_coordinated
+        )
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(

@@ -19,9 +19,11 @@ from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_frame
 from consumer.gateway.relay.connection import ClientConnection
+from consumer.gateway.relay.rewriting import BadAnswerError
 from consumer.gateway.rights.asking import OF_GROUPS, OF_TOPICS, permissions, split, topics_of
 from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling import answers
+from consumer.gateway.tooling.both_kinds import joined, parted
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
@@ -39,13 +41,21 @@ class OnThread(Protocol):
 
 
 class ToolRequests:
-    """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread."""
+    """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread;
+    all groups but those that are `is_coordinated` are Kafka's own.
+    """
 
     def __init__(
-        self, store: GroupStore, groups: WireGroups, run: OnThread, ask_members: OnThread
+        self,
+        store: GroupStore,
+        groups: WireGroups,
+        run: OnThread,
+        ask_members: OnThread,
+        is_coordinated: Callable[[str], bool] = lambda group: True,
     ) -> None:
         self.store = store
         self.groups = groups
+        self._is_coordinated = is_coordinated
         self._run = run
         self._ask_members = ask_members
         self._more = asyncio.Lock()
@@ -53,40 +63,59 @@ class ToolRequests:
     def answer(
         self, connection: ClientConnection, head: Head, body: Any
     ) -> Coroutine[Any, Any, None]:
-        """Answer a request, if its client may know or do that. What is asked about that is asked at
-        once.
+        """Answer a request, if its client may know or do that. What is asked about that, and what
+        of it is the broker's to answer, is asked at once.
         """
+        body, of_kafka = parted(head, body, self._is_coordinated)
+        theirs = connection.ask(*of_kafka) if of_kafka is not None else None
         named = topics_of(head, body)
         groups = permissions(connection, OF_GROUPS[head.key], frames.group_of(head, body))
         right = OF_TOPICS.get(head.key, Right.DESCRIBE_TOPIC)
         topics = permissions(connection, right, named.topics)
         if named.and_all:
             connection.hold_up(head)
-        return self._alone(connection, head, self._answer(connection, head, body, groups, topics))
+        work = self._judged(connection, head, body, groups, topics)
+        return self._alone(connection, head, self._answer(connection, head, work, theirs))
 
     async def _answer(
-        self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
+        self,
+        connection: ClientConnection,
+        head: Head,
+        work: Awaitable[Callable[[], bytes]],
+        theirs: Awaitable[bytes] | None,
     ) -> None:
+        ours = await work
+        if theirs is None:
+            return await self._blocking(connection, head, ours)
+        answer = await theirs
+        try:
+            await self._blocking(connection, head, lambda: joined(head, ours(), answer))
+        except BadAnswerError as error:
+            connection.drop(str(error))
+        return None
+
+    async def _judged(
+        self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
+    ) -> Callable[[], bytes]:
+        """What makes the answer, of what may be known or done."""
         groups = frames.group_of(head, body)
         permitted = await topics
         if await may != frozenset(groups):
-            return await self._blocking(connection, head, partial(answers.refused, head, body))
-        work: Callable[[], bytes | None]
+            return partial(answers.refused, head, body)
         match head.key:
             case frames.OFFSET_FETCH:
                 return await self._fetch(connection, head, body, permitted)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
-                work = partial(answers.describe_groups, self.store, head, body, known)
+                return partial(answers.describe_groups, self.store, head, body, known)
             case frames.DELETE_GROUPS:
-                work = partial(answers.delete_groups, self.store, head, body)
+                return partial(answers.delete_groups, self.store, head, body)
             case _:
-                work = partial(answers.delete_offsets, self.store, head, body, permitted)
-        return await self._blocking(connection, head, work)
+                return partial(answers.delete_offsets, self.store, head, body, permitted)
 
     async def _fetch(
         self, connection: ClientConnection, head: Head, body: Any, permitted: frozenset[str]
-    ) -> None:
+    ) -> Callable[[], bytes]:
         """OffsetFetch: of topics that may be described. Which they are of who asks for all is known
         when what is stored has been read.
         """
@@ -98,8 +127,7 @@ class ToolRequests:
         stored = {tp.topic for offsets in read for tp in offsets}
         if more := sorted(stored - permitted):
             permitted |= await permissions(connection, Right.DESCRIBE_TOPIC, more, head)
-        encode = partial(frames.fetched_offsets, head, body, found, permitted)
-        await self._blocking(connection, head, encode)
+        return partial(frames.fetched_offsets, head, body, found, permitted)
 
     def commit(
         self, connection: ClientConnection, head: Head, body: Any, request: CommitRequest
@@ -139,6 +167,7 @@ class ToolRequests:
             await connection.room(head)
             ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
             if ours is not None:
+                ours = [group for group in ours if self._is_coordinated(group.group_id)]
                 names = [group.group_id for group in ours]
                 may = await permissions(connection, Right.DESCRIBE, names, head)
                 ours = [group for group in ours if group.group_id in may]
