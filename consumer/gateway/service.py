@@ -239,7 +239,6 @@ class Gateway:
     def _accept(self, broker_id: int) -> asyncio.Protocol:
         self._numbers += 1
         connection = ClientConnection(Listener(self, broker_id), self._numbers, self.figures)
-        self._connections[self._numbers] = connection
         if self._client_tls is None:
             return connection
         return Door(connection, self._client_tls)
@@ -251,15 +250,20 @@ class Gateway:
     # addresses
 
     def admits(self, connection: ClientConnection) -> bool:
-        """Whether there is room for one more client, and for one more of its address."""
-        options, here = self.options, self._connections.values()
-        if len(self._connections) > options.connections_max:
+        """Whether there is room for one more client, and for one more of its address; then it is
+        one of ours. Those who are still to be turned away take nobody's place.
+        """
+        options, here = self.options, self._connections
+        if connection.number in here:
+            return True  # since its handshake began
+        if len(here) >= options.connections_max:
             log.warning("a client of %s is turned away: too many connections", connection.peer)
             return False
-        of_address = sum(1 for one in here if one.peer == connection.peer)
-        if of_address > options.connections_per_address_max:
+        of_address = sum(1 for one in here.values() if one.peer == connection.peer)
+        if of_address >= options.connections_per_address_max:
             log.warning("a client of %s is turned away: it has too many", connection.peer)
             return False
+        here[connection.number] = connection
         return True
 
     def upstream(self, broker_id: int) -> Way | None:
