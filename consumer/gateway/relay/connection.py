@@ -35,7 +35,7 @@ from consumer.gateway.relay.expected import Expected, Held, taken, waiting_at
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
-from consumer.gateway.relay.software import is_serial, software_of
+from consumer.gateway.relay.software import is_serial, other_protocol, software_of
 from consumer.gateway.rights.permitted import Permitted
 from consumer.gateway.turns import Turns
 
@@ -181,7 +181,8 @@ class ClientConnection(asyncio.Protocol):
             return False
         (length,) = struct.unpack_from(">i", self._in)
         if not 8 <= length <= self._login.frame_bytes_max(self.host.frame_bytes_max):
-            raise BadFrameError(f"a frame of {length} bytes")
+            what = other_protocol(bytes(self._in[:4])) or f"a frame of {length} bytes"
+            raise BadFrameError(what)
         body = memoryview(self._in)[4 : 4 + length]
         try:
             if len(body) < min(frames.head_bytes(body), length):

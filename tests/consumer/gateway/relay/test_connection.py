@@ -561,3 +561,17 @@ def test_who_does_not_let_go_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> No
         await relay.gone.wait()
 
     play(scene)
+
+
+def test_who_speaks_tls_to_a_plain_port_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """The most frequent mistake with one, which only the gateway's log can show."""
+    caplog.set_level("INFO")
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc")
+        assert await reader.read() == b""
+        assert "speaks TLS to a port without it" in caplog.text
+
+    play(scene)
