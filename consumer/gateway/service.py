@@ -69,7 +69,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
-GROUPS_PER_REQUEST_MAX = 1_000
+GROUPS_DELETED_MAX = 1_000
+"""By one request: brokers can be asked of one group at a time whether it may be deleted."""
 BROKER_GONE_S = 6.0
 
 
@@ -319,8 +320,8 @@ class Gateway:
             case _:
                 pass
         groups = frames.group_of(head, body)
-        if len(groups) > GROUPS_PER_REQUEST_MAX:
-            raise BadFrameError(f"a request about {len(groups)} groups")
+        if head.key == frames.DELETE_GROUPS and len(groups) > GROUPS_DELETED_MAX:
+            raise BadFrameError(f"a request to delete {len(groups)} groups")
         ours = [group for group in groups if self.options.is_coordinated(group)]
         if not ours and groups:
             return False
@@ -425,8 +426,6 @@ class Gateway:
         self, listener: Listener, connection: ClientConnection, head: Head, body: Any
     ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
-        if len(keys) > GROUPS_PER_REQUEST_MAX:
-            raise BadFrameError(f"a request about {len(keys)} groups")
         if not keys or not all(self.options.is_coordinated(key) for key in keys):
             return False
         at = partial(self.coordinator, listener.broker_id)

@@ -157,3 +157,25 @@ def test_a_group_that_is_not_the_gateways_is_not_listed_as_one(
     found = client.ask(ListGroupsRequest(states_filter=[]), 4, ListGroupsResponse).groups
     listed = names & {group.group_id for group in found}
     assert [name[:5] for name in listed] == ["ours-"]
+
+
+def test_an_admin_client_asks_about_all_groups_at_once(client: RawClient) -> None:
+    """`--describe --all-groups` does, however many there are: 3 requests about 1,500 of ours."""
+    groups = [f"ours-{number}" for number in range(1_500)]
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=groups)
+    found = client.ask(find, 4, FindCoordinatorResponse).coordinators
+    assert [one.key for one in found if one.error_code == 0] == groups
+    describe = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
+    described = client.ask(describe, DESCRIBE_V, DescribeGroupsResponse).groups
+    assert {(g.group_id, g.group_state) for g in described} == {(g, "Dead") for g in groups}
+    assert fetched(client, "none", groups) == dict.fromkeys(groups, -1)
+
+
+def test_who_deletes_many_groups_may_ask_more_behind(client: RawClient) -> None:
+    """What the gateway asks the broker for it is not counted as its own requests."""
+    deletion = DeleteGroupsRequest(groups_names=[f"ours-{number}" for number in range(1_000)])
+    client.send(deletion, DELETE_V)
+    client.send(ListGroupsRequest(states_filter=[]), 4)
+    results = client.receive(DeleteGroupsResponse, DELETE_V).results
+    assert len(results) == 1_000 and {r.error_code for r in results} == {69}
+    assert client.receive(ListGroupsResponse, 4).error_code == 0

@@ -199,7 +199,7 @@ class ClientConnection(asyncio.Protocol):
             frame = bytes(body) if whole else b""
         finally:
             body.release()
-        if len(self._expected) >= EXPECTED_MAX:
+        if len(self._expected) - len(self._asked) >= EXPECTED_MAX:
             raise BadFrameError(f"{EXPECTED_MAX} requests without an answer")
         self._login.check(head)
         self.client_id = head.client_id

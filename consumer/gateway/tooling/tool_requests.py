@@ -81,22 +81,27 @@ class ToolRequests:
         self,
         connection: ClientConnection,
         head: Head,
-        work: Awaitable[Callable[[], bytes]],
+        work: Awaitable[Callable[[], bytes | None]],
         theirs: Awaitable[bytes] | None,
     ) -> None:
         ours = await work
         if theirs is None:
             return await self._blocking(connection, head, ours)
         answer = await theirs
+
+        def both() -> bytes | None:
+            mine = ours()
+            return None if mine is None else joined(head, mine, answer)
+
         try:
-            await self._blocking(connection, head, lambda: joined(head, ours(), answer))
+            await self._blocking(connection, head, both)
         except BadAnswerError as error:
             connection.drop(str(error))
         return None
 
     async def _judged(
         self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
-    ) -> Callable[[], bytes]:
+    ) -> Callable[[], bytes | None]:
         """What makes the answer, of what may be known or done."""
         groups = frames.group_of(head, body)
         permitted = await topics
@@ -107,7 +112,7 @@ class ToolRequests:
                 return await self._fetch(connection, head, body, permitted)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
-                return partial(answers.describe_groups, self.store, head, body, known)
+                return partial(next, answers.describe_groups(self.store, head, body, known))
             case frames.DELETE_GROUPS:
                 return partial(answers.delete_groups, self.store, head, body)
             case _:
