@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.operation.figures import RelayFigures
-from consumer.gateway.relay.acks import has_answer
+from consumer.gateway.relay.acks import front_of
 from consumer.gateway.relay.broker import (
     HIGH_WATER,
     BrokerAwayError,
@@ -31,7 +31,15 @@ from consumer.gateway.relay.broker import (
     close_soon,
     reach,
 )
-from consumer.gateway.relay.expected import Expected, Held, taken, waiting_at
+from consumer.gateway.relay.expected import (
+    IDLE_S,
+    LIVELY_S,
+    Brake,
+    Expected,
+    Held,
+    taken,
+    waiting_at,
+)
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
@@ -74,7 +82,8 @@ class ClientConnection(asyncio.Protocol):
         self._left = 0
         self._answer = bytearray()  # of the broker's answers: the same
         self._answer_left = 0
-        self._paused_by: set[str] = set()
+        self._client_paused = Brake(self._client_stops, self._client_goes_on)
+        self._broker_paused = Brake(self._broker_stops, self._broker_goes_on)
         self._holding: Head | None = None
         self._asked: set[asyncio.Future[bytes]] = set()
         self.permitted = Permitted()
@@ -82,10 +91,10 @@ class ClientConnection(asyncio.Protocol):
         self.turns = Turns()
         # since when a request is awaited, or half there; None: neither
         self._half_since_s: float | None = None
+        self._heard_s = time.monotonic()
         self._login = ClientLogin(host.demands_login)
         self._closing = False  # transports of TLS give data for a while after that
         self.left = False
-        self._broker_paused_by: set[str] = set()
 
     # the client
 
@@ -118,13 +127,13 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read: neither is it read, nor its broker."""
-        self._pause_broker("client")
-        self._pause_client("unread")
+        self._broker_paused.by("client")
+        self._client_paused.by("unread")
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self._resume_broker("client")
-        self._resume_client("unread")
+        self._broker_paused.no_more_by("client")
+        self._client_paused.no_more_by("unread")
         self._room.set()
 
     def data_received(self, data: bytes) -> None:
@@ -132,6 +141,7 @@ class ClientConnection(asyncio.Protocol):
         if self._closing:
             return None
         self.figures.from_clients += len(data)
+        self._heard_s = time.monotonic()
         try:
             self._take(data)
         except BadFrameError as error:
@@ -147,8 +157,10 @@ class ClientConnection(asyncio.Protocol):
     def drop_if_slow(self) -> None:
         """Close it where a request is half there for too long, and nothing of ours holds it up."""
         since = self._half_since_s
-        if since is not None and not self._paused_by and time.monotonic() > since + BEGIN_S:
+        if since is not None and not self._client_paused and time.monotonic() > since + BEGIN_S:
             self.drop(f"no whole request within {BEGIN_S:.0f} s")
+        elif not (self._broker or self._expected) and time.monotonic() > self._heard_s + IDLE_S:
+            self.drop(f"nothing asked for {IDLE_S:.0f} s")
         elif self._login.is_overdue():
             self.drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
 
@@ -165,7 +177,7 @@ class ClientConnection(asyncio.Protocol):
             if not data:
                 return
         self._in += data
-        while self._in and not self._closing and HELD_UP not in self._paused_by:
+        while self._in and not self._closing and HELD_UP not in self._client_paused:
             if not self._next_frame():
                 return
 
@@ -183,31 +195,19 @@ class ClientConnection(asyncio.Protocol):
         if not 8 <= length <= self._login.frame_bytes_max(self.host.frame_bytes_max):
             what = other_protocol(bytes(self._in[:4])) or f"a frame of {length} bytes"
             raise BadFrameError(what)
-        body = memoryview(self._in)[4 : 4 + length]
-        try:
-            if len(body) < min(frames.head_bytes(body), length):
-                return False
-            head = frames.decode_head(body)
-            whole = frames.is_read_whole(head)
-            if whole and length > frames.local_bytes_max(head):
-                raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
-            if whole and len(body) < length:
-                return False
-            acks = head.key != frames.PRODUCE or has_answer(head, body)
-            if acks is None and len(body) < length:
-                return False
-            frame = bytes(body) if whole else b""
-        finally:
-            body.release()
+        front = front_of(self._in, length)
+        if front is None:
+            return False
+        head = front.head
         if len(self._expected) - len(self._asked) >= EXPECTED_MAX:
             raise BadFrameError(f"{EXPECTED_MAX} requests without an answer")
         self._login.check(head)
         self.client_id = head.client_id
-        if whole:
+        if front.whole is not None:
             del self._in[: 4 + length]
-            self._serve(head, frame)
+            self._serve(head, front.whole)
         else:
-            self._pass(head, length, bool(acks))
+            self._pass(head, length, front.is_answered)
         return True
 
     def _serve(self, head: Head, frame: bytes) -> None:
@@ -261,13 +261,13 @@ class ClientConnection(asyncio.Protocol):
         to be asked before it is answered. Called within `serve`.
         """
         self._holding = head
-        self._pause_client(HELD_UP)
+        self._client_paused.by(HELD_UP)
 
     def go_on(self, head: Head) -> None:
         """See `hold_up`; of a request that holds up nothing, nothing."""
         if self._holding is head:
             self._holding = None
-            self._resume_client(HELD_UP)
+            self._client_paused.no_more_by(HELD_UP)
             self.data_received(b"")
 
     def ask(self, head: Head, frame: bytes, before: Head | None = None) -> asyncio.Future[bytes]:
@@ -297,7 +297,7 @@ class ClientConnection(asyncio.Protocol):
             await self._room.wait()
 
     def _has_room(self, head: Head) -> bool:
-        if "unread" in self._paused_by:
+        if "unread" in self._client_paused:
             return False
         return not self._held.is_much or self._expected[0].head is head
 
@@ -305,9 +305,9 @@ class ClientConnection(asyncio.Protocol):
         """So many bytes are kept for it now."""
         self._held.keep(expected, size)
         if self._held.is_much:
-            self._pause_client("held")
+            self._client_paused.by("held")
         else:
-            self._resume_client("held")
+            self._client_paused.no_more_by("held")
 
     def _send_ready(self) -> None:
         while self._expected and self._expected[0].ours:
@@ -322,9 +322,9 @@ class ClientConnection(asyncio.Protocol):
         """Send the answers of ours whose turn it is, then let the broker's come."""
         self._send_ready()
         if self._expected and self._expected[0].ours:
-            self._pause_broker("turn")
+            self._broker_paused.by("turn")
         else:
-            self._resume_broker("turn")
+            self._broker_paused.no_more_by("turn")
             if self._answer:
                 self._from_broker(b"")
 
@@ -364,42 +364,49 @@ class ClientConnection(asyncio.Protocol):
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
         if self._waiting_bytes > HIGH_WATER:
-            self._pause_client("connecting")
+            self._client_paused.by("connecting")
 
     async def _connect(self) -> None:
-        way = self.host.upstream()
-        if way is None:
-            self.figures.broker_failures += 1
-            return self.drop("no broker is known behind this port")
+        way, tls = self.host.upstream(), self.host.broker_tls()
         try:
-            broker = await reach(self, way, self.host.broker_tls())
+            self._broker = broker = await reach(self, way, tls, self.figures)
         except BrokerAwayError as error:
-            self.figures.broker_failures += 1
             return self.drop(str(error), logging.WARNING)
-        self._broker = broker
-        self.figures.broker_connections += 1
         for data in self._waiting:
             broker.write(data)
         self._waiting.clear()
         self._waiting_bytes = 0
-        self._resume_client("connecting")
-        if self._broker_paused_by:
+        self._client_paused.no_more_by("connecting")
+        if self._broker_paused:
             broker.pause()
         return None
 
     def broker_lost(self, why: str) -> None:
         """The broker closed the connection."""
+        if not why and self._needs_no_broker():
+            self._broker = self._connecting = None
+            self.left = False
+            return
         if why and not self._closing:
             self.drop(why)
         self._end(at_once=False)
 
+    def _needs_no_broker(self) -> bool:
+        """Whether a client that means no broker, and has just asked something, waits for none: the
+        next request that is a broker's is another one's.
+        """
+        if self._left or self._answer or self._client_paused or self._closing:
+            return False
+        is_here = bool(self._expected) or time.monotonic() < self._heard_s + LIVELY_S
+        return is_here and all(e.ours for e in self._expected) and self.host.means_no_broker()
+
     def broker_pauses(self) -> None:
         """The broker does not read."""
-        self._pause_client("broker")
+        self._client_paused.by("broker")
 
     def broker_resumes(self) -> None:
         """It reads again."""
-        self._resume_client("broker")
+        self._client_paused.no_more_by("broker")
 
     def from_broker(self, data: bytes) -> None:
         """Pass answers on, in the turn of each."""
@@ -428,7 +435,7 @@ class ClientConnection(asyncio.Protocol):
         self._expected.popleft()
         self._send_ready()
         if self._expected and self._expected[0].ours:
-            self._pause_broker("turn")
+            self._broker_paused.by("turn")
 
     def _next_answer(self) -> bool:
         if self._answer_left:
@@ -461,7 +468,7 @@ class ClientConnection(asyncio.Protocol):
             return True
         if expected.after is not None:
             expected.ours = True
-            self._pause_broker("turn")
+            self._broker_paused.by("turn")
             expected.after(frame)
             return False
         if expected.head.key in REWRITTEN:
@@ -474,26 +481,20 @@ class ClientConnection(asyncio.Protocol):
 
     # back-pressure
 
-    def _pause_client(self, why: str) -> None:
-        if not self._paused_by and self._transport is not None and not self._closing:
+    def _client_stops(self) -> None:
+        if self._transport is not None and not self._closing:
             self._transport.pause_reading()
-        self._paused_by.add(why)
 
-    def _resume_client(self, why: str) -> None:
-        if why in self._paused_by:
-            self._paused_by.discard(why)
-            if not self._paused_by and self._transport is not None and not self._closing:
-                if self._half_since_s is not None:
-                    self._half_since_s = time.monotonic()
-                self._transport.resume_reading()
+    def _client_goes_on(self) -> None:
+        if self._transport is not None and not self._closing:
+            if self._half_since_s is not None:
+                self._half_since_s = time.monotonic()
+            self._transport.resume_reading()
 
-    def _pause_broker(self, why: str) -> None:
-        if not self._broker_paused_by and self._broker is not None:
+    def _broker_stops(self) -> None:
+        if self._broker is not None:
             self._broker.pause()
-        self._broker_paused_by.add(why)
 
-    def _resume_broker(self, why: str) -> None:
-        if why in self._broker_paused_by:
-            self._broker_paused_by.discard(why)
-            if not self._broker_paused_by and self._broker is not None:
-                self._broker.resume()
+    def _broker_goes_on(self) -> None:
+        if self._broker is not None:
+            self._broker.resume()

@@ -15,6 +15,10 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 HELD_BYTES_MAX = 4 * 1024 * 1024
 HELD_BY_ALL_BYTES_MAX = 512 * 1024 * 1024
 FAIR_BYTES = 64 * 1024
+LIVELY_S, IDLE_S = 30.0, 600.0
+"""Whose broker goes stays where it has asked something since; without one it is closed when it has
+asked nothing for so long, as by a broker.
+"""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,35 @@ def taken(answers: bytearray, length: int, head: Head) -> bytes | None:
     if correlation_id != head.correlation_id:
         raise BadAnswerError(f"the broker does not answer what was asked by API {head.key}")
     return frame
+
+
+class Brake:
+    """For which reasons one side is not read: `stop` is called for the first one, `go_on` when
+    there is none any more.
+    """
+
+    def __init__(self, stop: Callable[[], None], go_on: Callable[[], None]) -> None:
+        self._stop, self._go_on = stop, go_on
+        self._reasons: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    def __contains__(self, why: str) -> bool:
+        return why in self._reasons
+
+    def by(self, why: str) -> None:
+        """One more."""
+        if not self._reasons:
+            self._stop()
+        self._reasons.add(why)
+
+    def no_more_by(self, why: str) -> None:
+        """Not for this one any more."""
+        if why in self._reasons:
+            self._reasons.discard(why)
+            if not self._reasons:
+                self._go_on()
 
 
 class Held:

@@ -32,6 +32,11 @@ class Host(Protocol[C_contra]):
     def upstream(self) -> Way | None:
         """The way to a broker behind this listener; None: none is known."""
 
+    def means_no_broker(self) -> bool:
+        """Whether any broker will do, also for what comes later: the client has come where clients
+        begin, and no broker asks who it is.
+        """
+
     def others(self) -> Sequence[tuple[int, Address]]:
         """Brokers to be named beside the real ones: gateways."""
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
-from consumer.gateway.options import GatewayOptions
+from consumer.gateway.options import BEGIN, GatewayOptions
 from consumer.gateway.relay.broker import Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
@@ -74,6 +74,10 @@ class Listener:
     def upstream(self) -> Way | None:
         """See `Host`."""
         return self.gateway.upstream(self.broker_id)
+
+    def means_no_broker(self) -> bool:
+        """See `Host`."""
+        return self.broker_id == BEGIN and not self.demands_login
 
     def broker_tls(self) -> ssl.SSLContext | None:
         """See `Host`."""

@@ -17,6 +17,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.relay import broker as broker_module
+from consumer.gateway.relay import connection as connection_module
 from consumer.gateway.relay.connection import EXPECTED_MAX
 from consumer.gateway.relay.expected import FAIR_BYTES, HELD_BY_ALL_BYTES_MAX, HELD_BYTES_MAX
 from tests.consumer.gateway.recordings import framed, requests
@@ -210,6 +211,70 @@ def test_a_broker_that_ends_ends_its_client() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("what", ["nothing", "waits", "silent", "means it", "holds it up"])
+def test_who_means_no_broker_and_waits_for_none_does_not_notice_that_its_broker_is_gone(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A client that has come where clients begin, and whose heartbeat is parked or was answered a
+    moment ago. Any other is closed, as by its broker.
+    """
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.any_broker = what != "means it"
+        await echoes(reader, writer)
+        if what == "silent":
+            monkeypatch.setattr(connection_module, "LIVELY_S", 0.0)
+        if what == "waits":
+            broker.hold = asyncio.Event()
+            writer.write(request(FETCH, 2))
+            while broker.got != [7, 2]:
+                await asyncio.sleep(0.01)
+        if what == "nothing":
+            relay.park = True
+            writer.write(request(HEARTBEAT, 3))
+            while not relay.parked:
+                await asyncio.sleep(0.01)
+        if what == "holds it up":
+            relay.connection.hold_up(Head(FETCH, 0, 4, "me"))
+        lost = relay.connection._broker
+        broker.end()
+        if what == "nothing":
+            relay.connection.answer_later(relay.parked[0], answer(3, b"ours"))
+            assert await frame_of(reader) == (3, b"ours")
+            while relay.connection._broker is lost:  # it is not read while a heartbeat is parked
+                await asyncio.sleep(0.01)
+            await echoes(reader, writer)
+            assert relay.connection._broker is not lost and not relay.connection.left
+        else:
+            assert await reader.read() == b"" and relay.connection.left
+
+    play(scene)
+
+
+def test_who_has_no_broker_any_more_and_asks_nothing_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a client whose host is gone would stay for ever: nobody else looks for it."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.any_broker = True
+        await echoes(reader, writer)
+        monkeypatch.setattr(connection_module, "IDLE_S", 0.0)
+        relay.connection.drop_if_slow()
+        await echoes(reader, writer)
+        broker.end()
+        while relay.connection._broker is not None:
+            await asyncio.sleep(0.01)
+        relay.connection.drop_if_slow()
+        assert await reader.read() == b""
+
+    play(scene)
+
+
 def test_no_room() -> None:
     async def scene(
         broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -238,7 +303,7 @@ def test_a_client_that_does_not_read_stops_its_broker() -> None:
         await asyncio.sleep(0)
         reader._transport.pause_reading()  # type: ignore[attr-defined]  # the client stops reading
         sending = asyncio.create_task(writer.drain())
-        while "client" not in relay.connection._broker_paused_by:
+        while "client" not in relay.connection._broker_paused:
             await asyncio.sleep(0.01)
         transport = relay.connection._transport
         assert transport is not None
@@ -269,7 +334,7 @@ def test_a_client_that_does_not_read_is_not_read(monkeypatch: pytest.MonkeyPatch
                 await writer.drain()
 
         sending = asyncio.create_task(send())
-        while relay.accepted == 0 or "unread" not in relay.connection._paused_by:
+        while relay.accepted == 0 or "unread" not in relay.connection._client_paused:
             await asyncio.sleep(0.01)
         transport = relay.connection._transport
         assert transport is not None
@@ -292,7 +357,7 @@ def test_large_requests_without_an_answer_are_not_all_kept() -> None:
         for n in range(count):
             writer.write(request(HEARTBEAT, n, body))
         held = HELD_BYTES_MAX // len(body) + 1
-        while relay.accepted == 0 or not relay.connection._paused_by:
+        while relay.accepted == 0 or not relay.connection._client_paused:
             await asyncio.sleep(0.01)
         assert len(relay.parked) == held
         for n in range(count):
@@ -482,11 +547,11 @@ def test_while_much_is_kept_for_all_who_has_much_is_not_served(size: int) -> Non
         writer.write(request(HEARTBEAT, 1, body) + request(HEARTBEAT, 2, body))
         while len(relay.parked) < 2:
             await asyncio.sleep(0.01)
-        assert bool(connection._paused_by) == (size > FAIR_BYTES)
+        assert bool(connection._client_paused) == (size > FAIR_BYTES)
         for head in relay.parked:
             connection.answer_later(head, answer(head.correlation_id))
             await frame_of(reader)
-        assert not connection._paused_by and connection.figures.held_bytes == others
+        assert not connection._client_paused and connection.figures.held_bytes == others
         writer.write(request(HEARTBEAT, 3, bytes(2 * size))[:size])
         if size > FAIR_BYTES:
             assert await reader.read() == b"", "it is closed"
@@ -530,7 +595,7 @@ def test_who_says_nonsense_and_goes_is_no_defect(caplog: pytest.LogCaptureFixtur
     ) -> None:
         while relay.accepted == 0 or relay.connection._transport is None:
             await asyncio.sleep(0)
-        relay.connection._pause_client("test")
+        relay.connection._client_paused.by("test")
         writer.write(request(FETCH, 1) + struct.pack(">i", -1))
         await writer.drain()
         socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())).shutdown(
@@ -538,7 +603,7 @@ def test_who_says_nonsense_and_goes_is_no_defect(caplog: pytest.LogCaptureFixtur
         )
         for _ in range(200):  # so that its end is seen, where TLS looks for it
             await asyncio.sleep(0)
-        relay.connection._resume_client("test")
+        relay.connection._client_paused.no_more_by("test")
         await relay.gone.wait()
 
     play(scene)
