@@ -300,7 +300,7 @@ class Gateway:
         """See `Host.serve`."""
         if head.key not in frames.MAX_VERSIONS:
             return False
-        body = frames.decode(head, frame)
+        body = frames.decode(head, frame, connection.held.weigh)
         if head.key in frames.MEMBERS_APIS:
             return self._of_member(connection, head, body)
         self._another(connection)

@@ -70,7 +70,7 @@ class ClientConnection(asyncio.Protocol):
         self.software = ""
         self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[Expected] = deque()
-        self._held = Held(self.figures)
+        self.held = Held(self.figures)
         self._room = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
@@ -115,7 +115,7 @@ class ClientConnection(asyncio.Protocol):
         """The client is gone."""
         self._transport = None
         self._closing = True
-        self._held.end()
+        self.held.end()
         if self._connecting is not None:
             self._connecting.cancel()
         if self._broker is not None:
@@ -146,7 +146,7 @@ class ClientConnection(asyncio.Protocol):
             self._take(data)
         except BadFrameError as error:
             return self.drop(str(error))
-        if self._held.half_there(0 if self._closing else len(self._in)):
+        if self.held.half_there(0 if self._closing else len(self._in)):
             return self.drop("a large request while much is kept for all clients")
         if not self._in and not self._left:
             self._half_since_s = None
@@ -299,12 +299,12 @@ class ClientConnection(asyncio.Protocol):
     def _has_room(self, head: Head) -> bool:
         if "unread" in self._client_paused:
             return False
-        return not self._held.is_much or self._expected[0].head is head
+        return not self.held.is_much or self._expected[0].head is head
 
     def _hold(self, expected: Expected, size: int) -> None:
         """So many bytes are kept for it now."""
-        self._held.keep(expected, size)
-        if self._held.is_much:
+        self.held.keep(expected, size)
+        if self.held.is_much:
             self._client_paused.by("held")
         else:
             self._client_paused.no_more_by("held")

@@ -92,8 +92,9 @@ class Brake:
 
 
 class Held:
-    """Bytes that are kept for one connection: of requests that are answered here and of answers
-    that wait for their turn, at most `HELD_BYTES_MAX`, and of a request that is half there. While
+    """Bytes that are kept for one connection: of requests that are answered here, with what they
+    take decoded (20 times as much, where their parts are small), and of answers that wait for their
+    turn, at most `HELD_BYTES_MAX`, and of a request that is half there. While
     more than `HELD_BY_ALL_BYTES_MAX` are kept for all, who has more than `FAIR_BYTES` has too much.
     """
 
@@ -101,7 +102,12 @@ class Held:
         self._figures = figures
         self.bytes = 0
         self._half = 0
+        self._decoded = 0
         self._ended = False
+
+    def weigh(self, size: int) -> None:
+        """What the request that is served just now takes decoded, beside its own bytes."""
+        self._decoded = size
 
     @property
     def is_much(self) -> bool:
@@ -116,6 +122,8 @@ class Held:
         """So many bytes are kept for an answer that is due."""
         if self._ended:
             return
+        if size and expected.ready is None:
+            size += self._decoded
         self._figures.held_bytes += size - expected.held_bytes
         self.bytes += size - expected.held_bytes
         expected.held_bytes = size
