@@ -129,7 +129,7 @@ async def _judged(
         except UnsaidError as error:
             connection.drop(str(error))
             raise asyncio.CancelledError from error
-        for name in good:
+        for name in (name for name in names if name in good):
             connection.permitted.add(right, name)
         found |= good
     return frozenset(found)

@@ -45,13 +45,13 @@ NO_PARTITION = -1
 NO_GENERATION = 2**31 - 1
 """Together with no member id nobody has it: a broker refuses a commit of it, where it looks."""
 
-OF_GROUPS = frozenset({0, 14, 15, 16, 22, 24, 25, 27, 68, 69, 82, 86})
+OF_GROUPS = frozenset({0, 14, 15, 16, 22, 24, 25, 27, 68, 69, 82, 86, 110, 113})
 """What a group's coordinator says, who is asked after the check: loading, away, another's,
-generation, name, member, rebalance, not empty, not there, fenced, subscribed.
+generation, name, member, rebalance, not empty, not there, fenced, subscribed, epochs.
 """
-OF_PARTITIONS = frozenset({0, 1, 3, 5, 6, 9, 14, 15, 16, 22, 25, 27, 56, 74, 75, 76, 78, 100})
-"""What is said of a partition after the check: range, unknown, leader, replica, a coordinator's
-codes, storage, epochs, not yet, unknown id.
+OF_PARTITIONS = OF_GROUPS | {1, 3, 5, 6, 9, 43, 56, 74, 75, 76, 78, 100}
+"""What is said of a partition after the check: that, of a commit; range, unknown, leader, replica,
+format, storage, epochs, not yet, unknown id.
 """
 
 

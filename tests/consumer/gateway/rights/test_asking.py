@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
 
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
+from consumer.gateway.options import GatewayOptions
+from consumer.gateway.relay.expected import HELD_BY_ALL_BYTES_MAX
 from consumer.gateway.rights.asking import is_known, needs, permissions, split
-from consumer.gateway.rights.permitted import NAMES_MAX
+from consumer.gateway.rights.permitted import NAMES_MAX, Permitted
 from consumer.gateway.rights.questions import (
     NAMES_PER_QUESTION,
     Right,
@@ -22,6 +25,7 @@ from consumer.gateway.wire.requests import CommitRequest, HeartbeatRequest
 from tests.consumer.gateway.rights.broker import GuardedConnection
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.names import NAME_CHARS_MAX
 
 
 def asked(connection: GuardedConnection, right: Right, names: Sequence[str]) -> frozenset[str]:
@@ -112,15 +116,31 @@ def test_what_cannot_be_a_name_is_not_asked_about() -> None:
 )
 def test_many_are_asked_about_in_parts_and_not_all_are_remembered(right: Right) -> None:
     connection = GuardedConnection("n1400")
-    names = [f"n{number}" for number in range(2 * NAMES_MAX)]
+    names = [f"n{number}" for number in range(4 * NAMES_PER_QUESTION)]
     for _ in range(2):
         assert asked(connection, right, names) == frozenset(names) - {"n1400"}
     sizes = [len(names) for _, names, _ in connection.asked]
-    full = [NAMES_PER_QUESTION] * 2
-    assert sizes == [*full, *full, *full], "one time all, one time what is not remembered"
-    assert connection.counts == {right.value: 6}
+    rest = NAMES_PER_QUESTION - NAMES_MAX
+    full = [NAMES_PER_QUESTION] * 3
+    expected = [*full, NAMES_PER_QUESTION, *full, rest]
+    assert sizes == expected, "one time all, one time what is not remembered"
+    assert connection.counts == {right.value: 8}
     assert is_known(connection, {right: names[:NAMES_MAX]})
     assert not is_known(connection, {right: names[: NAMES_MAX + 1]})
+
+
+def test_what_is_remembered_of_all_connections_fits() -> None:
+    """One address may have 5,000, each with the longest names."""
+    tracemalloc.start()
+    try:
+        found = Permitted()
+        for number in range(2 * NAMES_MAX):
+            found.add(Right.READ_TOPIC, f"{number:0{NAME_CHARS_MAX}}")
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.knows(Right.READ_TOPIC, f"{0:0{NAME_CHARS_MAX}}")
+    assert size * GatewayOptions.connections_per_address_max < HELD_BY_ALL_BYTES_MAX
 
 
 def test_what_is_remembered_makes_room_when_its_time_is_over(
