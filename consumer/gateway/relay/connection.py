@@ -33,12 +33,13 @@ from consumer.gateway.relay.broker import (
 )
 from consumer.gateway.relay.expected import (
     IDLE_S,
-    LIVELY_S,
     Brake,
     Expected,
     Held,
+    never_answered,
     taken,
     waiting_at,
+    waits_for_none,
 )
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
@@ -77,9 +78,8 @@ class ClientConnection(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
-        # of the frame that comes: bytes not yet split, and what is left of one that passes
-        self._in = bytearray()
-        self._left = 0
+        self._in = bytearray()  # of the frame that comes: what is not yet split
+        self._left = 0  # of one that passes
         self._answer = bytearray()  # of the broker's answers: the same
         self._answer_left = 0
         self._client_paused = Brake(self._client_stops, self._client_goes_on)
@@ -89,8 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self.permitted = Permitted()
         self.questions = self.figures.questions
         self.turns = Turns()
-        # since when a request is awaited, or half there; None: neither
-        self._half_since_s: float | None = None
+        self._half_since_s: float | None = None  # a request is awaited, or half there
         self._heard_s = time.monotonic()
         self._login = ClientLogin(host.demands_login)
         self._closing = False  # transports of TLS give data for a while after that
@@ -161,6 +160,8 @@ class ClientConnection(asyncio.Protocol):
             self.drop(f"no whole request within {BEGIN_S:.0f} s")
         elif not (self._broker or self._expected) and time.monotonic() > self._heard_s + IDLE_S:
             self.drop(f"nothing asked for {IDLE_S:.0f} s")
+        elif why := never_answered(self._expected):
+            self.drop(why)
         elif self._login.is_overdue():
             self.drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
 
@@ -282,7 +283,7 @@ class ClientConnection(asyncio.Protocol):
             return answer
         self._asked.add(answer)
         answer.add_done_callback(self._asked.discard)
-        self._expected.insert(at, Expected(False, head, asked=answer))
+        self._expected.insert(at, Expected(False, head, asked=answer, since_s=time.monotonic()))
         self._to_broker(frame)
         if before is not None:
             self._flush()
@@ -371,7 +372,8 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._broker = broker = await reach(self, way, tls, self.figures)
         except BrokerAwayError as error:
-            return self.drop(str(error), logging.WARNING)
+            self.drop(str(error), logging.WARNING)
+            return
         for data in self._waiting:
             broker.write(data)
         self._waiting.clear()
@@ -379,7 +381,6 @@ class ClientConnection(asyncio.Protocol):
         self._client_paused.no_more_by("connecting")
         if self._broker_paused:
             broker.pause()
-        return None
 
     def broker_lost(self, why: str) -> None:
         """The broker closed the connection."""
@@ -397,8 +398,7 @@ class ClientConnection(asyncio.Protocol):
         """
         if self._left or self._answer or self._client_paused or self._closing:
             return False
-        is_here = bool(self._expected) or time.monotonic() < self._heard_s + LIVELY_S
-        return is_here and all(e.ours for e in self._expected) and self.host.means_no_broker()
+        return waits_for_none(self._expected, self._heard_s) and self.host.means_no_broker()
 
     def broker_pauses(self) -> None:
         """The broker does not read."""

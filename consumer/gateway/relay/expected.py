@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from consumer.gateway.frames import Head
@@ -15,6 +16,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 HELD_BYTES_MAX = 4 * 1024 * 1024
 HELD_BY_ALL_BYTES_MAX = 512 * 1024 * 1024
 FAIR_BYTES = 64 * 1024
+ASKED_S = 60.0
+"""Clients have given up by then; of one that is held up it is not seen that it is gone."""
 LIVELY_S, IDLE_S = 30.0, 600.0
 """Whose broker goes stays where it has asked something since; without one it is closed when it has
 asked nothing for so long, as by a broker.
@@ -25,7 +28,7 @@ asked nothing for so long, as by a broker.
 class Expected:
     """An answer that is due: ours once `ready` is set, or a broker's (`ours` is False), which is
     rewritten if `head` is there, or given to `after`. What we have `asked` ourselves is not the
-    client's to see. `since_s`: when a request that is answered here came. `held_bytes`: of the
+    client's to see. `since_s`: when a request that is answered here came, or we have asked. `held_bytes`: of the
     request, or of its answer, while they are kept.
     """
 
@@ -44,6 +47,19 @@ def waiting_at(queue: Iterable[Expected], head: Head) -> int | None:
         if expected.head is head and expected.ours and expected.ready is None:
             return at
     return None
+
+
+def never_answered(queue: Sequence[Expected]) -> str:
+    """In words, where all others wait for the answer to a question of ours, and have for long."""
+    if not queue or queue[0].asked is None or time.monotonic() < queue[0].since_s + ASKED_S:
+        return ""
+    return f"its broker has not answered a question about it within {ASKED_S:.0f} s"
+
+
+def waits_for_none(queue: Sequence[Expected], heard_s: float) -> bool:
+    """Whether a client that was heard of then is still there, and waits for no broker's answer."""
+    is_here = bool(queue) or time.monotonic() < heard_s + LIVELY_S
+    return is_here and all(expected.ours for expected in queue)
 
 
 def taken(answers: bytearray, length: int, head: Head) -> bytes | None:

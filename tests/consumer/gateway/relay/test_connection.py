@@ -18,6 +18,7 @@ from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.relay import broker as broker_module
 from consumer.gateway.relay import connection as connection_module
+from consumer.gateway.relay import expected as expected_module
 from consumer.gateway.relay.connection import EXPECTED_MAX
 from consumer.gateway.relay.expected import FAIR_BYTES, HELD_BY_ALL_BYTES_MAX, HELD_BYTES_MAX
 from tests.consumer.gateway.recordings import framed, requests
@@ -225,7 +226,7 @@ def test_who_means_no_broker_and_waits_for_none_does_not_notice_that_its_broker_
         relay.any_broker = what != "means it"
         await echoes(reader, writer)
         if what == "silent":
-            monkeypatch.setattr(connection_module, "LIVELY_S", 0.0)
+            monkeypatch.setattr(expected_module, "LIVELY_S", 0.0)
         if what == "waits":
             broker.hold = asyncio.Event()
             writer.write(request(FETCH, 2))
@@ -271,6 +272,31 @@ def test_who_has_no_broker_any_more_and_asks_nothing_is_closed(
             await asyncio.sleep(0.01)
         relay.connection.drop_if_slow()
         assert await reader.read() == b""
+
+    play(scene)
+
+
+def test_a_question_that_its_broker_never_answers_ends_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is held up, so nobody would see that it has gone."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = relay.hold = True
+        broker.hold = asyncio.Event()
+        writer.write(request(HEARTBEAT, 1))
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        connection = relay.connection
+        asked = connection.ask(Head(FETCH, 0, 9, "us"), request(FETCH, 9), relay.parked[0])
+        connection.drop_if_slow()
+        await asyncio.sleep(0)
+        assert not asked.done()
+        monkeypatch.setattr(expected_module, "ASKED_S", -1.0)
+        connection.drop_if_slow()
+        assert await reader.read() == b"" and asked.cancelled()
 
     play(scene)
 
