@@ -28,8 +28,8 @@ asked nothing for so long, as by a broker.
 class Expected:
     """An answer that is due: ours once `ready` is set, or a broker's (`ours` is False), which is
     rewritten if `head` is there, or given to `after`. What we have `asked` ourselves is not the
-    client's to see. `since_s`: when a request that is answered here came, or we have asked. `held_bytes`: of the
-    request, or of its answer, while they are kept.
+    client's to see. `since_s`: when a request that is answered here came, or we have asked.
+    `held_bytes`: of the request, or of its answer, while they are kept.
     """
 
     ours: bool
