@@ -139,8 +139,10 @@ class World:
     # ---- who is who ----
 
     def _undisturbed(self) -> bool:
+        """Where all groups owe more time than others leave them, they wait for each other."""
         leader = self.leader()
-        return self.plan.judge_isolation and leader is not None and leader.running
+        alone = self.plan.judge_isolation and not self.burdened
+        return alone and leader is not None and leader.running
 
     def _role(self, host: str) -> str:
         kinds = {"k": "coordinator", "c": "consumer", "l": "legacy", "w": "consumer"}
