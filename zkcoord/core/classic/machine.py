@@ -61,7 +61,14 @@ from .requests import (
 )
 from .seats import Seat
 from .standing import InFlight, Standing, Step, WaitingRequests
-from .state import WORDS_CHARS_MAX, ClassicOptions, ClassicPhase, ClassicState, words_of
+from .state import (
+    WORDS_CHARS_MAX,
+    ClassicMember,
+    ClassicOptions,
+    ClassicPhase,
+    ClassicState,
+    words_of,
+)
 from .table import Trigger, judged
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicPhase
@@ -80,11 +87,15 @@ ONLY_READ = (ClassicBeat, CommitCheck, ClassicDescribe)
 
 
 class ClassicGroup:
-    """See the module."""
+    """See the module. `is_heard(member_id)`: whether somebody else hears of a member, who would say
+    that it is silent.
+    """
 
-    def __init__(self, options: ClassicOptions) -> None:
+    def __init__(
+        self, options: ClassicOptions, is_heard: Callable[[str], bool] = lambda member_id: False
+    ) -> None:
         self._at = Standing(options)
-        self._rebalance = ClassicRebalance(self._at)
+        self._rebalance = ClassicRebalance(self._at, is_heard)
         self._joining = Joining(self._at, self._rebalance)
         self._syncing = Syncing(self._at, self._rebalance)
         self._waiting = WaitingRequests(options)
@@ -103,6 +114,23 @@ class ClassicGroup:
     def generation(self) -> int:
         """The last one that was persisted."""
         return self._at.generation
+
+    @property
+    def members(self) -> tuple[ClassicMember, ...]:
+        """Who is in it now, also those who are not persisted yet."""
+        return tuple(seat.member for seat in self._at.seats)
+
+    @property
+    def leader(self) -> str:
+        """Of the generation."""
+        return self._at.seats.leader
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing is, or will be, known of it but what was persisted."""
+        seats = self._at.seats
+        idle = self._at.in_flight is None and self._at.phase in (EMPTY, DEAD)
+        return idle and not len(seats) and not seats.pending
 
     def step(self, now_ms: int, told: ClassicInput) -> list[ClassicAction]:
         """What is to be done, in order."""

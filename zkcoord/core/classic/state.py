@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from zkcoord.core.error_codes import WireCode
 
-from .requests import ClassicJoin, Protocols
+from .requests import ClassicJoin, Opaque, Protocols
 
 MEMBER_METADATA_BYTES_MAX = 262_144
 GROUP_METADATA_BYTES_MAX = 4_194_304
@@ -70,9 +70,9 @@ class ClassicMember:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: Protocols
-    assignment: bytes = b""
+    assignment: Opaque = b""
 
-    def metadata(self, protocol: str) -> bytes:
+    def metadata(self, protocol: str) -> Opaque:
         """What it says for this protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 

@@ -1,0 +1,80 @@
+"""What everybody can tell of a classic group from what was decided last, and from whether a
+rebalance has begun since: what its machine would answer to requests that only read.
+
+Who has joined since is not in it yet, and who has left since still is: both are told that a
+rebalance is in progress, and hear the rest from the machine when they join.
+"""
+
+from __future__ import annotations
+
+from zkcoord.core.error_codes import WireCode
+
+from .checks import commit_code, generation_code, member_code
+from .requests import ClassicBeat, ClassicDescribed, CommitCheck, DescribedPeer
+from .seats import Seat, Seats
+from .state import ClassicMember, ClassicPhase, ClassicState
+
+EMPTY, PREPARING, _, STABLE, DEAD = ClassicPhase
+
+
+class ClassicView:
+    """See the module. `state` is None where nothing was ever decided; `rebalances` is the
+    generation whose members are to join again.
+    """
+
+    def __init__(self, state: ClassicState | None, rebalances: int | None = None) -> None:
+        self._exists = state is not None
+        self.state = state if state is not None else ClassicState(EMPTY, 0)
+        self.phase = self.state.phase
+        if self._exists and self.phase is not EMPTY and rebalances == self.state.generation:
+            self.phase = PREPARING
+        self._seats = Seats()
+        for member in self.state.members:
+            self._seats.add(Seat(member))
+
+    def member(self, member_id: str) -> ClassicMember | None:
+        """One who is in it."""
+        seat = self._seats.seats.get(member_id)
+        return None if seat is None else seat.member
+
+    def of_instance(self, instance: str) -> str | None:
+        """The member of an instance."""
+        return self._seats.by_instance.get(instance)
+
+    def knows(self, member_id: str, instance: str | None) -> WireCode:
+        """Whether it is a member, and who it says it is."""
+        return member_code(self._seats, member_id, instance)
+
+    def beat(self, request: ClassicBeat) -> WireCode:
+        """Answer to Heartbeat."""
+        code = generation_code(self._seats, self.state.generation, request)
+        if code is WireCode.NONE and self.phase is PREPARING:
+            return WireCode.REBALANCE_IN_PROGRESS
+        return code
+
+    def commit(self, request: CommitCheck) -> WireCode:
+        """Whether offsets may be stored, as long as the state stays."""
+        if not self._exists and request.generation >= 0 and not request.in_transaction:
+            return WireCode.ILLEGAL_GENERATION
+        return commit_code(self._seats, self.phase, self.state.generation, request)
+
+    def described(self) -> ClassicDescribed:
+        """Answer to DescribeGroups."""
+        if not self._exists:
+            return ClassicDescribed(WireCode.NONE, DEAD.value)
+        tells = self.phase is STABLE
+        members = tuple(
+            DescribedPeer(
+                one.member_id,
+                one.instance,
+                one.client_id,
+                one.host,
+                one.metadata(self.state.protocol) if tells else b"",
+                one.assignment if tells else b"",
+            )
+            for one in self.state.members
+        )
+        protocol = self.state.protocol if tells else ""
+        return ClassicDescribed(
+            WireCode.NONE, self.phase.value, self.state.protocol_type, protocol, members
+        )

@@ -1,0 +1,488 @@
+"""What the nodes of groups whose leader is a client hold: requests of gateways and their answers,
+what was decided last, whether a rebalance has begun.
+
+A request holds bytes of clients as base64; the coordinator keeps them as blobs, each under the
+digest of its bytes, and answers and states name those. A request that is longer than a node may be
+says how many parts it has. Decoding never raises: a document that is not one is `Malformed`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zkcoord.core.classic.requests import (
+    BlobRef,
+    ClassicAnswer,
+    ClassicDelete,
+    ClassicDescribed,
+    ClassicJoin,
+    ClassicJoined,
+    ClassicLeave,
+    ClassicLeft,
+    ClassicSaid,
+    ClassicSync,
+    ClassicSynced,
+    JoinedPeer,
+    Leaver,
+    Opaque,
+    Protocols,
+)
+from zkcoord.core.classic.state import (
+    ASSIGNMENT_BYTES_MAX,
+    GROUP_METADATA_BYTES_MAX,
+    INSTANCE_CHARS_MAX,
+    PROTOCOL_CHARS_MAX,
+    PROTOCOLS_MAX,
+    WORDS_CHARS_MAX,
+    ClassicMember,
+    ClassicPhase,
+    ClassicState,
+)
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.model import Malformed
+from zkcoord.znodes import names
+from zkcoord.znodes.strict_json import (
+    JsonObject,
+    UnfitField,
+    free_text,
+    integer,
+    reading,
+    required,
+    to_bytes,
+)
+
+VERSION = 1
+INT32_MAX = 2**31 - 1
+MEMBER_ID_CHARS_MAX = 1_000
+MEMBERS_MAX = 10_000
+LEAVERS_MAX = 10_000
+PART_BYTES = 512 * 1024
+PARTS_MAX = 16
+REQUEST_BYTES_MAX = PART_BYTES * PARTS_MAX
+NODE_BYTES_MAX = 1_000_000
+BLOB_BYTES_MAX = 900_000
+"""Of one member's metadata for one protocol, or of its assignment: what a node holds."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+AskedOfGroup = ClassicJoin | ClassicSync | ClassicLeave | ClassicDelete
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicAsk:
+    """What a gateway asks of a group."""
+
+    group: str
+    request: AskedOfGroup
+
+
+@dataclass(frozen=True, slots=True)
+class InParts:
+    """A request that stands in so many further nodes."""
+
+    parts: int
+
+
+def blob_digest(data: bytes) -> str:
+    """The name of a blob."""
+    return hashlib.sha256(data).hexdigest()
+
+
+# requests
+
+
+def encode_ask(ask: ClassicAsk) -> list[bytes]:
+    """The data of a request's node, and of its parts. Raises `ValueError` for one that is too long
+    for all of them.
+    """
+    whole = to_bytes({"version": VERSION, "group": ask.group, **_of_request(ask.request)})
+    if len(whole) <= PART_BYTES:
+        return [whole]
+    if len(whole) > REQUEST_BYTES_MAX:
+        raise ValueError(f"a request of {len(whole)} bytes")
+    parts = [whole[at : at + PART_BYTES] for at in range(0, len(whole), PART_BYTES)]
+    return [to_bytes({"version": VERSION, "parts": len(parts)}), *parts]
+
+
+def decode_ask(node: str, data: bytes) -> ClassicAsk | InParts | Malformed:
+    """What the node of a request, or all its parts together, says."""
+
+    def read(document: JsonObject) -> ClassicAsk | InParts:
+        integer(document, "version", VERSION, VERSION)
+        if "parts" in document:
+            return InParts(integer(document, "parts", 1, PARTS_MAX))
+        group = _text(document, "group", names.NAME_CHARS_MAX)
+        if not names.is_group(group):
+            raise UnfitField("group is no name of a group")
+        return ClassicAsk(group, _request(document))
+
+    return reading("request of a gateway", node, data, read, REQUEST_BYTES_MAX)
+
+
+def _of_request(request: AskedOfGroup) -> JsonObject:
+    match request:
+        case ClassicJoin():
+            return {
+                "ask": "join",
+                "member": request.member_id,
+                "fresh": request.fresh_id,
+                "type": request.protocol_type,
+                "protocols": [[name, _base64(data)] for name, data in request.protocols],
+                "session": request.session_timeout_ms,
+                "rebalance": request.rebalance_timeout_ms,
+                "instance": request.instance,
+                "named_first": request.named_first,
+                "may_skip": request.may_skip,
+                "client": request.client_id[:WORDS_CHARS_MAX],
+                "host": request.host[:WORDS_CHARS_MAX],
+                "reason": request.reason[:WORDS_CHARS_MAX],
+            }
+        case ClassicSync():
+            return {
+                "ask": "sync",
+                "member": request.member_id,
+                "generation": request.generation,
+                "instance": request.instance,
+                "type": request.protocol_type,
+                "protocol": request.protocol,
+                "assignments": [[member, _base64(data)] for member, data in request.assignments],
+            }
+        case ClassicLeave():
+            return {
+                "ask": "leave",
+                "members": [
+                    [one.member_id, one.instance, one.reason[:WORDS_CHARS_MAX]]
+                    for one in request.members
+                ],
+            }
+        case ClassicDelete():
+            return {"ask": "delete"}
+
+
+def _request(document: JsonObject) -> AskedOfGroup:
+    ask = _text(document, "ask", 10)
+    match ask:
+        case "join":
+            protocols = _pairs(document, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, _bytes)
+            _at_most(protocols, "protocols", GROUP_METADATA_BYTES_MAX)
+            return ClassicJoin(
+                _text(document, "member", MEMBER_ID_CHARS_MAX),
+                _text(document, "fresh", MEMBER_ID_CHARS_MAX),
+                _text(document, "type", PROTOCOL_CHARS_MAX),
+                protocols,
+                integer(document, "session", 0, INT32_MAX),
+                integer(document, "rebalance", 0, INT32_MAX),
+                _maybe(document, "instance", INSTANCE_CHARS_MAX),
+                _flag(document, "named_first"),
+                _flag(document, "may_skip"),
+                free_text(document, "client", WORDS_CHARS_MAX),
+                free_text(document, "host", WORDS_CHARS_MAX),
+                free_text(document, "reason", WORDS_CHARS_MAX),
+            )
+        case "sync":
+            assignments = _pairs(document, "assignments", MEMBERS_MAX, MEMBER_ID_CHARS_MAX, _bytes)
+            _at_most(assignments, "assignments", ASSIGNMENT_BYTES_MAX)
+            return ClassicSync(
+                _text(document, "member", MEMBER_ID_CHARS_MAX),
+                integer(document, "generation", -INT32_MAX, INT32_MAX),
+                _maybe(document, "instance", INSTANCE_CHARS_MAX),
+                _maybe(document, "type", PROTOCOL_CHARS_MAX),
+                _maybe(document, "protocol", PROTOCOL_CHARS_MAX),
+                assignments,
+            )
+        case "leave":
+            return ClassicLeave(tuple(map(_leaver, _list(document, "members", LEAVERS_MAX))))
+        case "delete":
+            return ClassicDelete()
+        case _:
+            raise UnfitField("ask is not one of join, sync, leave, delete")
+
+
+def _leaver(entry: object) -> Leaver:
+    match entry:
+        case [str(member_id), (None | str()) as instance, str(reason)] if (
+            len(member_id) <= MEMBER_ID_CHARS_MAX
+            and len(instance or "") <= INSTANCE_CHARS_MAX
+            and len(reason) <= WORDS_CHARS_MAX
+        ):
+            return Leaver(member_id, instance, reason)
+    raise UnfitField("members holds an entry that is no member")
+
+
+# answers
+
+
+def encode_answer(answer: ClassicAnswer) -> bytes:
+    """What a request's node says once it is answered."""
+    document: JsonObject = {"version": VERSION, "code": int(answer.code)}
+    match answer:
+        case ClassicJoined():
+            document |= {
+                "answer": "joined",
+                "member": answer.member_id,
+                "generation": answer.generation,
+                "type": answer.protocol_type,
+                "protocol": answer.protocol,
+                "leader": answer.leader,
+                "skip": answer.skip_assignment,
+                "members": [
+                    [one.member_id, one.instance, *_of_ref(one.metadata)] for one in answer.members
+                ],
+            }
+        case ClassicSynced():
+            document |= {
+                "answer": "synced",
+                "type": answer.protocol_type,
+                "protocol": answer.protocol,
+                "assignment": _of_ref(answer.assignment),
+            }
+        case ClassicLeft():
+            document |= {"answer": "left", "members": [int(code) for code in answer.members]}
+        case ClassicSaid() | ClassicDescribed():
+            document |= {"answer": "said"}
+    return to_bytes(document)
+
+
+def decode_answer(node: str, data: bytes) -> ClassicAnswer | Malformed | None:
+    """What was answered; None: nothing yet."""
+
+    def read(document: JsonObject) -> ClassicAnswer | None:
+        integer(document, "version", VERSION, VERSION)
+        if "answer" not in document:
+            return None
+        code = _code(required(document, "code"))
+        match _text(document, "answer", 10):
+            case "joined":
+                return ClassicJoined(
+                    code,
+                    _text(document, "member", MEMBER_ID_CHARS_MAX),
+                    integer(document, "generation", -1, INT32_MAX),
+                    _maybe(document, "type", PROTOCOL_CHARS_MAX),
+                    _maybe(document, "protocol", PROTOCOL_CHARS_MAX),
+                    _text(document, "leader", MEMBER_ID_CHARS_MAX),
+                    tuple(map(_peer, _list(document, "members", MEMBERS_MAX))),
+                    _flag(document, "skip"),
+                )
+            case "synced":
+                return ClassicSynced(
+                    code,
+                    _maybe(document, "type", PROTOCOL_CHARS_MAX),
+                    _maybe(document, "protocol", PROTOCOL_CHARS_MAX),
+                    _ref(required(document, "assignment")),
+                )
+            case "left":
+                return ClassicLeft(code, tuple(map(_code, _list(document, "members", LEAVERS_MAX))))
+            case "said":
+                return ClassicSaid(code)
+            case _:
+                raise UnfitField("answer is not one of joined, synced, left, said")
+
+    return reading("answer to a gateway", node, data, read, NODE_BYTES_MAX)
+
+
+def _peer(entry: object) -> JoinedPeer:
+    match entry:
+        case [str(member_id), (None | str()) as instance, *ref] if (
+            len(member_id) <= MEMBER_ID_CHARS_MAX and len(instance or "") <= INSTANCE_CHARS_MAX
+        ):
+            return JoinedPeer(member_id, instance, _ref(ref))
+    raise UnfitField("members holds an entry that is no member")
+
+
+# what was decided
+
+
+def encode_state(state: ClassicState) -> bytes:
+    """The state's data."""
+    return to_bytes(
+        {
+            "version": VERSION,
+            "phase": state.phase.value,
+            "generation": state.generation,
+            "type": state.protocol_type,
+            "protocol": state.protocol,
+            "leader": state.leader,
+            "members": [_of_member(member) for member in state.members],
+        }
+    )
+
+
+def _of_member(member: ClassicMember) -> JsonObject:
+    return {
+        "member": member.member_id,
+        "instance": member.instance,
+        "client": member.client_id,
+        "host": member.host,
+        "session": member.session_timeout_ms,
+        "rebalance": member.rebalance_timeout_ms,
+        "protocols": [[name, *_of_ref(data)] for name, data in member.protocols],
+        "assignment": _of_ref(member.assignment),
+    }
+
+
+def state_bytes(member: ClassicMember) -> int:
+    """How much room a member takes in the state's node."""
+    return len(to_bytes(_of_member(member))) + len(_of_ref(BlobRef("0" * 64, INT32_MAX))) + 80
+
+
+def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
+    """What was decided last of a group."""
+
+    def read(document: JsonObject) -> ClassicState:
+        integer(document, "version", VERSION, VERSION)
+        phase = _PHASES.get(_text(document, "phase", 30))
+        if phase is None:
+            raise UnfitField(f"phase is not one of {', '.join(_PHASES)}")
+        members = tuple(map(_member, _list(document, "members", MEMBERS_MAX)))
+        leader = _text(document, "leader", MEMBER_ID_CHARS_MAX)
+        ids = {one.member_id for one in members}
+        if len(ids) < len(members):
+            raise UnfitField("a member is there twice")
+        if (phase is ClassicPhase.EMPTY) != (not members) or leader not in (ids or {""}):
+            raise UnfitField("members, leader and phase do not fit together")
+        protocol = _text(document, "protocol", PROTOCOL_CHARS_MAX)
+        if any(protocol not in {name for name, _ in one.protocols} for one in members):
+            raise UnfitField("not every member supports the protocol")
+        return ClassicState(
+            phase,
+            integer(document, "generation", 0, INT32_MAX),
+            _text(document, "type", PROTOCOL_CHARS_MAX),
+            protocol,
+            leader,
+            members,
+        )
+
+    return reading("state of a group", group, data, read, NODE_BYTES_MAX)
+
+
+_PHASES = {
+    phase.value: phase
+    for phase in (ClassicPhase.EMPTY, ClassicPhase.COMPLETING, ClassicPhase.STABLE)
+}
+
+
+def _member(entry: object) -> ClassicMember:
+    if type(entry) is not dict:
+        raise UnfitField("members holds an entry that is no member")
+    return ClassicMember(
+        _text(entry, "member", MEMBER_ID_CHARS_MAX),
+        _maybe(entry, "instance", INSTANCE_CHARS_MAX),
+        free_text(entry, "client", WORDS_CHARS_MAX),
+        free_text(entry, "host", WORDS_CHARS_MAX),
+        integer(entry, "session", 0, INT32_MAX),
+        integer(entry, "rebalance", 0, INT32_MAX),
+        _pairs(entry, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, _ref),
+        _ref(required(entry, "assignment")),
+    )
+
+
+# whether a rebalance has begun
+
+
+def encode_round(generation: int | None) -> bytes:
+    """That members of this generation are to join again; None: nobody is."""
+    return to_bytes({"version": VERSION, "rebalances": generation})
+
+
+def decode_round(group: str, data: bytes) -> int | Malformed | None:
+    """The generation whose members are to join again. An empty node says that nobody is."""
+
+    def read(document: JsonObject) -> int | None:
+        integer(document, "version", VERSION, VERSION)
+        if required(document, "rebalances") is None:
+            return None
+        return integer(document, "rebalances", 0, INT32_MAX)
+
+    return reading("round of a group", group, data, read) if data else None
+
+
+# fields
+
+
+def _text(document: JsonObject, key: str, chars_max: int) -> str:
+    required(document, key)
+    return free_text(document, key, chars_max)
+
+
+def _maybe(document: JsonObject, key: str, chars_max: int) -> str | None:
+    return None if required(document, key) is None else free_text(document, key, chars_max)
+
+
+def _flag(document: JsonObject, key: str) -> bool:
+    value = required(document, key)
+    if type(value) is not bool:
+        raise UnfitField(f"{key} is not true or false")
+    return value
+
+
+def _list(document: JsonObject, key: str, most: int) -> list[object]:
+    value = required(document, key)
+    if type(value) is not list or len(value) > most:
+        raise UnfitField(f"{key} is not a list of at most {most}")
+    return value
+
+
+def _pairs(
+    document: JsonObject, key: str, most: int, chars_max: int, read: Callable[[object], Opaque]
+) -> Protocols:
+    found = []
+    for entry in _list(document, key, most):
+        match entry:
+            case [str(name), *rest] if len(name) <= chars_max:
+                found.append((name, read(rest)))
+            case _:
+                raise UnfitField(f"{key} holds an entry that has no name")
+    return tuple(found)
+
+
+def _at_most(pairs: Protocols, key: str, bytes_max: int) -> None:
+    if sum(len(data) for _, data in pairs) > bytes_max:
+        raise UnfitField(f"{key} are more than {bytes_max} bytes")
+
+
+def _base64(data: Opaque) -> str:
+    assert isinstance(data, bytes), "a request holds the bytes themselves"
+    return base64.b64encode(data).decode("ascii")
+
+
+def _bytes(rest: object) -> bytes:
+    match rest:
+        case [str(text)]:
+            try:
+                return base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise UnfitField("bytes are not base64") from error
+        case _:
+            raise UnfitField("bytes are not base64")
+
+
+def _of_ref(data: Opaque) -> list[object]:
+    if isinstance(data, BlobRef):
+        return [data.digest, data.size]
+    assert not data, "bytes that are answered, or decided, are blobs"
+    return []
+
+
+def _ref(rest: object) -> Opaque:
+    match rest:
+        case []:
+            return b""
+        case [str(digest), int(size)] if (
+            _DIGEST.fullmatch(digest) and type(size) is int and 0 < size <= BLOB_BYTES_MAX
+        ):
+            return BlobRef(digest, size)
+    raise UnfitField("what names bytes is no digest and size")
+
+
+def _code(value: object) -> WireCode:
+    if type(value) is not int or value not in _CODES:
+        raise UnfitField("a code that is none")
+    return _CODES[value]
+
+
+_CODES = {int(code): code for code in WireCode}
