@@ -122,7 +122,9 @@ class Gateway:
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
         self.groups = self._wire_groups()
-        self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
+        self.tools = ToolRequests(
+            self.store, self.groups, self._run, self._ask_members, options.is_coordinated
+        )
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(
@@ -299,17 +301,13 @@ class Gateway:
         self._another(connection)
         match head.key:
             case frames.FIND_COORDINATOR:
-                return self._find_coordinator(listener, connection, head, body)
-            case frames.LIST_GROUPS if self._lists_ours(listener.broker_id):
-                connection.hold_up()
-                connection.pass_on(
-                    head,
-                    frame,
-                    lambda answer: self._spawn(self.tools.listed(connection, head, body, answer)),
-                )
-                return True
+                return self._find_coordinator(listener, connection, head, body, frame)
             case frames.LIST_GROUPS:
-                return False
+                connection.hold_up()
+                names_ours = self._lists_ours(listener.broker_id)
+                listed = partial(self.tools.listed, connection, head, body, names_ours)
+                connection.pass_on(head, frame, lambda answer: self._spawn(listed(answer)))
+                return True
             case _:
                 pass
         groups = frames.group_of(head, body)
@@ -415,16 +413,26 @@ class Gateway:
             self.members.post(work)
 
     def _find_coordinator(
-        self, listener: Listener, connection: ClientConnection, head: Head, body: Any
+        self,
+        listener: Listener,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        frame: bytes,
     ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
         if len(keys) > GROUPS_PER_REQUEST_MAX:
             raise BadFrameError(f"a request about {len(keys)} groups")
-        if not keys or not all(self.options.is_coordinated(key) for key in keys):
+        ours = tuple(key for key in keys if self.options.is_coordinated(key))
+        if not ours:
             return False
         at = partial(self.coordinator, listener.broker_id)
-        self._spawn(self.tools.name_coordinator(connection, head, keys, at))
-        return None
+        if len(ours) == len(keys):
+            self._spawn(self.tools.name_coordinator(connection, head, keys, at))
+            return None
+        named = partial(self.tools.name_some, connection, head, ours, at, listener.place())
+        connection.pass_on(head, frame, lambda answer: self._spawn(named(answer)))
+        return True
 
     # answers
 
