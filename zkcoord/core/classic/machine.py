@@ -45,7 +45,6 @@ from .requests import (
     ClassicBeat,
     ClassicDelete,
     ClassicDescribe,
-    ClassicDescribed,
     ClassicJoin,
     ClassicJoined,
     ClassicLeave,
@@ -55,7 +54,6 @@ from .requests import (
     ClassicSync,
     ClassicSynced,
     CommitCheck,
-    DescribedPeer,
     Leaver,
     classic_refusal,
 )
@@ -67,6 +65,7 @@ from .state import (
     ClassicOptions,
     ClassicPhase,
     ClassicState,
+    described,
     words_of,
 )
 from .table import Trigger, judged
@@ -189,7 +188,7 @@ class ClassicGroup:
             case CommitCheck():
                 self._at.reply(ticket, ClassicSaid(self._commit(now_ms, request)))
             case ClassicDescribe():
-                self._at.reply(ticket, self._described())
+                self._at.reply(ticket, described(self._at.state() if self.exists else None))
             case ClassicDelete():
                 self._delete(ticket)
 
@@ -209,26 +208,6 @@ class ClassicGroup:
         if code is NONE and seat is not None and not request.in_transaction:
             self._at.arm(now_ms, seat)
         return code
-
-    def _described(self) -> ClassicDescribed:
-        if not self.exists:
-            return ClassicDescribed(NONE, DEAD.value)
-        tells = self._at.phase is STABLE
-        members = tuple(
-            DescribedPeer(
-                one.member_id,
-                one.instance,
-                one.client_id,
-                one.host,
-                one.metadata(self._at.protocol) if tells else b"",
-                one.assignment if tells else b"",
-            )
-            for one in (seat.member for seat in self._at.seats)
-        )
-        protocol = self._at.protocol if tells else ""
-        return ClassicDescribed(
-            NONE, self._at.phase.value, self._at.protocol_type, protocol, members
-        )
 
     def _leave(self, now_ms: int, ticket: int, request: ClassicLeave) -> None:
         """All of them leave before anybody looks what that means."""

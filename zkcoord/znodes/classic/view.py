@@ -4,20 +4,17 @@ since: what its machine would answer to requests that only read. Who has joined 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zkcoord.core.classic.checks import commit_code, generation_code, member_code
-from zkcoord.core.classic.requests import (
-    ClassicBeat,
-    ClassicDescribed,
-    CommitCheck,
-    DescribedPeer,
-)
+from zkcoord.core.classic.requests import ClassicBeat, ClassicDescribed, CommitCheck
 from zkcoord.core.classic.seats import Seat, Seats
-from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState, described
 from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.classic.documents import ClassicRound
 from zkcoord.znodes.classic.paths import member_digest
 
-EMPTY, PREPARING, _, STABLE, DEAD = ClassicPhase
+EMPTY, PREPARING, *_ = ClassicPhase
 NOTHING = ClassicRound()
 
 
@@ -30,7 +27,7 @@ class ClassicView:
         self._exists = state is not None
         self.state = state if state is not None else ClassicState(EMPTY, 0)
         self.phase = self.state.phase
-        if self._exists and self.phase is not EMPTY and since.rebalances == self.state.generation:
+        if self.phase is not EMPTY and since.rebalances == self.state.generation:
             self.phase = PREPARING
         self._since = since
         self._seats = Seats()
@@ -38,7 +35,7 @@ class ClassicView:
             self._seats.add(Seat(member))
 
     def _gone(self, member_id: str) -> WireCode | None:
-        return self._since.gone.get(member_digest(member_id)) if self._since.gone else None
+        return self._since.gone.get(member_digest(member_id))
 
     def member(self, member_id: str) -> ClassicMember | None:
         """One who is in it."""
@@ -75,21 +72,4 @@ class ClassicView:
 
     def described(self) -> ClassicDescribed:
         """Answer to DescribeGroups."""
-        if not self._exists:
-            return ClassicDescribed(WireCode.NONE, DEAD.value)
-        tells = self.phase is STABLE
-        members = tuple(
-            DescribedPeer(
-                one.member_id,
-                one.instance,
-                one.client_id,
-                one.host,
-                one.metadata(self.state.protocol) if tells else b"",
-                one.assignment if tells else b"",
-            )
-            for one in self.state.members
-        )
-        protocol = self.state.protocol if tells else ""
-        return ClassicDescribed(
-            WireCode.NONE, self.phase.value, self.state.protocol_type, protocol, members
-        )
+        return described(replace(self.state, phase=self.phase) if self._exists else None)
