@@ -39,3 +39,15 @@ def test_gateways_are_answered_so(scenario: Scenario) -> None:
 
 def test_differences_are_of_scenarios_that_exist() -> None:
     assert set(DIFFERS) <= {one.name for one in SCENARIOS}
+
+
+def test_a_group_that_is_deleted_while_an_id_is_given_out_begins_anew() -> None:
+    lines = (
+        "group a",
+        "a leave -> 0 0",
+        "b join id=new -> 79",
+        "delete -> 0",
+        "b join -> 25",
+        "c enter -> waits",
+    )
+    Play(ServedSide(OPTIONS)).run(Scenario("lines", tuple(enumerate(lines, 1))))

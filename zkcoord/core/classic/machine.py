@@ -126,9 +126,9 @@ class ClassicGroup:
     @property
     def is_forgotten(self) -> bool:
         """Whether nothing is, or will be, known of it but what was persisted."""
-        seats = self._at.seats
-        idle = self._at.in_flight is None and self._at.phase in (EMPTY, DEAD)
-        return idle and not len(seats) and not seats.pending
+        if self._at.phase is EMPTY:
+            return self._at.in_flight is None and not self._at.seats.pending
+        return self._at.phase is DEAD
 
     def step(self, now_ms: int, told: ClassicInput) -> list[ClassicAction]:
         """What is to be done, in order."""
