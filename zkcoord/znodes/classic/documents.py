@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.classic.requests import (
-    BlobRef,
     ClassicAnswer,
     ClassicDelete,
     ClassicDescribed,
@@ -71,9 +70,13 @@ MEMBER_ID_CHARS_MAX = 1_000
 MEMBERS_MAX = 10_000
 LEAVERS_MAX = 10_000
 PART_BYTES = 512 * 1024
+PARTS_MIN = 2
 PARTS_MAX = 16
 REQUEST_BYTES_MAX = PART_BYTES * PARTS_MAX
 NODE_BYTES_MAX = 1_000_000
+
+ASSIGNED_BYTES = 80
+"""What a digest, a size and what parts them take, and a little more."""
 
 AskedOfGroup = ClassicJoin | ClassicSync | ClassicLeave | ClassicDelete
 
@@ -120,7 +123,7 @@ def decode_ask(node: str, data: bytes) -> ClassicAsk | InParts | Malformed:
     def read(document: JsonObject) -> ClassicAsk | InParts:
         integer(document, "version", VERSION, VERSION)
         if "parts" in document:
-            return InParts(integer(document, "parts", 1, PARTS_MAX))
+            return InParts(integer(document, "parts", PARTS_MIN, PARTS_MAX))
         group = text(document, "group", names.NAME_CHARS_MAX)
         if not names.is_group(group):
             raise UnfitField("group is no name of a group")
@@ -170,7 +173,7 @@ def _of_request(request: AskedOfGroup) -> JsonObject:
 
 
 def _request(document: JsonObject) -> AskedOfGroup:
-    ask = text(document, "ask", 10)
+    ask = text(document, "ask", WORDS_CHARS_MAX)
     match ask:
         case "join":
             protocols = pairs(document, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, from_base64)
@@ -263,7 +266,7 @@ def decode_answer(node: str, data: bytes) -> ClassicAnswer | Malformed | None:
         if "answer" not in document:
             return None
         code = code_in(required(document, "code"))
-        match text(document, "answer", 10):
+        match text(document, "answer", WORDS_CHARS_MAX):
             case "joined":
                 return ClassicJoined(
                     code,
@@ -335,8 +338,8 @@ def _of_member(member: ClassicMember) -> JsonObject:
 
 
 def state_bytes(member: ClassicMember) -> int:
-    """How much room a member takes in the state's node."""
-    return len(to_bytes(_of_member(member))) + len(of_ref(BlobRef("0" * 64, INT32_MAX))) + 80
+    """How much room a member takes in the state's node, also when it has an assignment."""
+    return len(to_bytes(_of_member(member))) + ASSIGNED_BYTES
 
 
 def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
@@ -344,7 +347,7 @@ def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
 
     def read(document: JsonObject) -> ClassicState:
         integer(document, "version", VERSION, VERSION)
-        phase = _PHASES.get(text(document, "phase", 30))
+        phase = _PHASES.get(text(document, "phase", WORDS_CHARS_MAX))
         if phase is None:
             raise UnfitField(f"phase is not one of {', '.join(_PHASES)}")
         members = tuple(map(_member, listed(document, "members", MEMBERS_MAX)))

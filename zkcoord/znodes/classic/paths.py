@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
 
-REQUEST_DIGITS = 32
 MEMBER_DIGITS = 32
 
 _REQUEST = re.compile(r"[0-9a-f]{32}")
@@ -140,7 +139,7 @@ class ClassicPaths:
         """What a path is; None: nothing that is looked at when it changes."""
         if path.startswith(f"{self.requests}/"):
             name = path[len(self.requests) + 1 :]
-            return ClassicRequestAt(name) if _REQUEST.fullmatch(name) else None
+            return ClassicRequestAt(name) if is_request(name) else None
         if not path.startswith(f"{self.groups}/"):
             return None
         group, *rest = path[len(self.groups) + 1 :].split("/")
@@ -151,7 +150,7 @@ class ClassicPaths:
                 return ClassicStateAt(group)
             case ["round"]:
                 return ClassicRoundAt(group)
-            case ["presence", member] if _PRESENCE.fullmatch(member):
+            case ["presence", member] if is_member_digest(member):
                 return ClassicPresenceAt(group, member)
         return None
 
