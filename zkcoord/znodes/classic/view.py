@@ -16,6 +16,7 @@ from zkcoord.znodes.classic.paths import member_digest
 
 EMPTY, PREPARING, *_ = ClassicPhase
 NOTHING = ClassicRound()
+NEVER = ClassicState(EMPTY, 0)
 
 
 class ClassicView:
@@ -25,7 +26,7 @@ class ClassicView:
 
     def __init__(self, state: ClassicState | None, since: ClassicRound = NOTHING) -> None:
         self._exists = state is not None
-        self.state = state if state is not None else ClassicState(EMPTY, 0)
+        self.state = state if state is not None else NEVER
         self.phase = self.state.phase
         if self.phase is not EMPTY and since.rebalances == self.state.generation:
             self.phase = PREPARING
