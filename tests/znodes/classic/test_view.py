@@ -32,7 +32,7 @@ from zkcoord.znodes.classic.documents import ClassicRound, decode_round, encode_
 from zkcoord.znodes.classic.paths import member_digest
 from zkcoord.znodes.classic.view import ClassicView
 
-SEEDS = 24
+SEEDS = 16
 STEPS = 120
 GHOSTS = ("", "ghost")
 TICKET = -1
