@@ -211,6 +211,17 @@ def test_what_changes_together_with_a_registration_or_a_command() -> None:
     assert list(core.core.related("g", "g-a", "3-1-0000000000")) == []
 
 
+def test_whether_anybody_is_in_a_group() -> None:
+    core = Core("g")
+    assert core.core.has_members("g") and not core.core.has_members("other")
+    core.step(joined(0, "g"))
+    assert not core.core.has_members("g")
+    core.step(joined(0, "h", "h-a", "h-b"))
+    assert core.core.has_members("h")
+    core.step(GroupGone(0, "h"))
+    assert not core.core.has_members("h")
+
+
 def test_its_status() -> None:
     core = Core("g", "h")
     status = core.core.status()

@@ -59,7 +59,6 @@ from zkcoord.zk.port import (
     acl_bytes,
     fewer_reads,
 )
-from zkcoord.zk.term.asked_groups import AskedGroups
 from zkcoord.zk.term.election import (
     Adrift,
     Candidate,
@@ -71,11 +70,11 @@ from zkcoord.zk.term.election import (
     Waiting,
     Won,
 )
+from zkcoord.zk.term.services import TermServices
 from zkcoord.zk.term.work_meter import WorkMeter
 from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
-from zkcoord.znodes.places import AskAt
 
 REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
@@ -164,7 +163,7 @@ class CoordinatorDriver:
         self.mirror: Mirror | None = None
         self.previous: Mirror | None = None
         self.writer: TermWriter | None = None
-        self.asked: AskedGroups | None = None
+        self.services: TermServices | None = None
 
     # life
 
@@ -191,7 +190,7 @@ class CoordinatorDriver:
                 self.inputs.ended(reason)
         self.core = self._core(self.options)
         self.writer = None
-        self._serve_no_asks()
+        self._serve_no_more()
         if self.mirror is not None:
             self.mirror.lost()
         self.mirror = self.previous = None
@@ -266,7 +265,7 @@ class CoordinatorDriver:
         self.connected = False
         self.election = None
         self.restand_at_ms = None
-        self._serve_no_asks()
+        self._serve_no_more()
         if self.mirror is not None:
             self.mirror.lost()
             if self.mirror.begun or self.previous is None:
@@ -280,10 +279,8 @@ class CoordinatorDriver:
     def _fired(self, event: Fired) -> None:
         if event.path == self.layout.leader:
             self._stand()
-        elif self.asked is not None and event.path.startswith(f"{self.layout.asks}/"):
-            where = self.layout.locate(event.path)
-            if isinstance(where, AskAt):
-                self.asked.fired(where, event.change)
+        elif self.services is not None and self.services.fired(event):
+            pass
         elif self.mirror is not None:
             self.mirror.fired(event)
 
@@ -349,22 +346,24 @@ class CoordinatorDriver:
             self.meter,
         )
         self.mirror.begin()
-        if self.roles is not None:
-            self.asked = AskedGroups(
-                self.port,
-                self.layout,
-                won.fence,
-                self.acl,
-                self.roles,
-                lambda: len(self.core.groups),
-                self._record,
-            )
-            self.asked.begin()
+        self.services = TermServices(
+            self.port,
+            self.layout,
+            won.fence,
+            self.acl,
+            self.roles,
+            self.clock,
+            self._record,
+            self._close,
+            lambda: len(self.core.groups),
+            self.core.has_members,
+        )
+        self.services.begin()
 
-    def _serve_no_asks(self) -> None:
-        if self.asked is not None:
-            self.asked.lost()
-        self.asked = None
+    def _serve_no_more(self) -> None:
+        if self.services is not None:
+            self.services.lost()
+        self.services = None
 
     def _core(self, options: CoordinatorOptions) -> Coordinator:
         return Coordinator(options, self.meter.works_for)
@@ -456,6 +455,8 @@ class CoordinatorDriver:
         self.meter.works_for("")
         if self.mirror is not None:
             self.mirror.flush()
+        if self.services is not None:
+            self.services.tick()
         if self.meter.due:
             self._feed(Spent(now, self.meter.take_us()))
         if self.connected and self.timeout_ms and now - self.port.sent_ms >= self.timeout_ms // 3:
@@ -479,9 +480,8 @@ class CoordinatorDriver:
                 times.append(self.port.sent_ms + self.timeout_ms // 3)
             if self.core.leading and self.timeout_ms:
                 times.append(self.port.contact_ms + self.timeout_ms * 2 // 3)
-            wake = self.core.next_wake_ms()
-            if wake is not None:
-                times.append(wake)
+            served = self.services.next_wake_ms() if self.services is not None else None
+            times += [at for at in (self.core.next_wake_ms(), served) if at is not None]
         return min(times) if times else None
 
     def status(self) -> Mapping[str, object]:

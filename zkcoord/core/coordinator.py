@@ -154,6 +154,11 @@ class Coordinator:
             return command.partitions if isinstance(command, Command) else ()
         return known.view.held_by(member)
 
+    def has_members(self, group: str) -> bool:
+        """Whether anybody is in a group."""
+        known = self.groups.get(group)
+        return known is not None and bool(known.view.members)
+
     def next_wake_ms(self) -> int | None:
         """When a `Tick` may have something to do; None = never."""
         times = [at for at in (self._first_wake_ms(), self.more_at_ms) if at is not None]

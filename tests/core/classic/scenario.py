@@ -215,8 +215,8 @@ class Play:
         elif words[0] in ("group", "joined"):
             self._form(words[1:], words[0] == "group")
         elif words[0] in ("describe", "delete"):
-            request = ClassicDescribe() if words[0] == "describe" else ClassicDelete()
-            self._check_ticket(Client(""), self.side.send(request, 0), expected.split())
+            asked = ClassicDescribe() if words[0] == "describe" else ClassicDelete()
+            self._check_ticket(Client(""), self.side.send(asked, 0), expected.split())
         elif words[:2] == ["admin", "leave"]:
             request = ClassicLeave(tuple(self._leaver(word) for word in words[2:]))
             self._check_ticket(Client(""), self.side.send(request, 4), expected.split())
@@ -260,16 +260,8 @@ class Play:
     # requests
 
     def _id(self, client: Client, text: str) -> str:
-        return (
-            {
-                "own": client.member_id,
-                "new": "",
-                "ghost": "ghost",
-                "old": client.old_id,
-            }.get(text)
-            if text in ("own", "new", "ghost", "old")
-            else self.clients[text].member_id
-        )  # type: ignore[return-value]
+        ids = {"own": client.member_id, "new": "", "ghost": "ghost", "old": client.old_id}
+        return ids[text] if text in ids else self.clients[text].member_id
 
     def _join(self, client: Client, keys: dict[str, str], words: list[str]) -> ClassicJoin:
         self.count += 1

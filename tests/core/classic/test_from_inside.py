@@ -1,19 +1,21 @@
 """What clients do not see of the machine of classic groups: when it wants to be woken, what it
-writes, and that what comes at the wrong time changes nothing.
+writes, what it says of itself, and that what comes at the wrong time changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from tests.core.classic.machine_side import play
-from tests.core.classic.scenario import OPTIONS
+from tests.core.classic.machine_side import MachineSide, play
+from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from zkcoord.core.classic.machine import ClassicGroup
 from zkcoord.core.classic.messages import (
     Asked,
     ClassicTick,
+    Moved,
     NotPersisted,
     Persist,
     Persisted,
@@ -32,7 +34,9 @@ NOW_MS = 1_000
 LATER_MS = 10_000_000
 
 
-def restored(rebalance_timeout_ms: int, max_size: int) -> ClassicGroup:
+def restored(
+    rebalance_timeout_ms: int, max_size: int, is_heard: Callable[[str], bool] = lambda one: False
+) -> ClassicGroup:
     """A stable group of two static members, of whom the first leads."""
     members = tuple(
         ClassicMember(
@@ -40,7 +44,7 @@ def restored(rebalance_timeout_ms: int, max_size: int) -> ClassicGroup:
         )
         for name in ("a", "b")
     )
-    group = ClassicGroup(replace(OPTIONS, max_size=max_size))
+    group = ClassicGroup(replace(OPTIONS, max_size=max_size), is_heard)
     state = ClassicState(ClassicPhase.STABLE, 1, "consumer", "range", "a", members)
     group.restore(NOW_MS, state)
     return group
@@ -164,3 +168,60 @@ def test_an_assignment_that_just_fits() -> None:
     member_id, data = side.written.members[0].member_id, bytes(ASSIGNMENT_BYTES_MAX)
     ticket = side.send(ClassicSync(member_id, 1, assignments=((member_id, data),)), 5)
     assert side.answer(ticket, True) == ClassicSynced(WireCode.NONE, "consumer", "range", data)
+
+
+def test_who_is_heard_of_by_others_is_not_silent() -> None:
+    heard = {"a", "b"}
+    group = restored(400, 4, lambda member_id: member_id in heard)
+    assert group.step(NOW_MS + 30_000, ClassicTick()) == []
+    assert group.next_wake_ms() == NOW_MS + 60_000
+    heard.remove("b")
+    moved = [one for one in group.step(NOW_MS + 60_000, ClassicTick()) if isinstance(one, Moved)]
+    assert [one.reason for one in moved] == ["b is silent"]
+    assert [one.member_id for one in group.members] == ["a"]
+
+
+def test_an_id_that_was_given_out_is_not_heard_of() -> None:
+    side = MachineSide(OPTIONS, lambda options: ClassicGroup(options, lambda member_id: True))
+    Play(side).run(Scenario("pending", ((1, "a join id=new s=500 -> 79"),)))
+    assert side.group.next_wake_ms() == side.now_ms + 500
+    assert side.group.step(side.now_ms + 500, ClassicTick()) == []
+    assert side.group.next_wake_ms() is None
+
+
+def test_who_is_in_a_group_and_who_leads_it() -> None:
+    side = play(
+        """
+        group a b
+        c enter -> waits
+        """
+    )
+    ids = [one.member_id for one in side.group.members]
+    assert [one.partition("-")[0] for one in ids] == ["a", "b", "c"]
+    assert side.group.leader == ids[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_forgotten"),
+    [
+        ("", True),
+        ("a join id=new -> 79", False),
+        ("a join id=new s=500 -> 79; wait 500", True),
+        ("a enter -> waits", False),
+        ("a enter -> waits; a leave -> 0 0", False),
+        ("joined a", False),
+        ("group a b; a join -> waits", False),
+        ("group a", False),
+        ("group a; hold; a leave -> waits", False),
+        ("group a; a leave -> 0 0", True),
+        ("group a; a leave -> 0 0; hold; delete -> waits", False),
+        ("group a; a leave -> 0 0; delete -> 0", True),
+        ("group a; a leave -> 0 0; b join id=new -> 79; delete -> 0", True),
+        ("group a; unload", True),
+    ],
+)
+def test_what_is_known_only_as_it_was_persisted_is_forgotten(
+    lines: str, is_forgotten: bool
+) -> None:
+    side = play("\n".join(lines.split("; ")))
+    assert side.group.is_forgotten is is_forgotten

@@ -45,7 +45,6 @@ from .requests import (
     ClassicBeat,
     ClassicDelete,
     ClassicDescribe,
-    ClassicDescribed,
     ClassicJoin,
     ClassicJoined,
     ClassicLeave,
@@ -55,13 +54,20 @@ from .requests import (
     ClassicSync,
     ClassicSynced,
     CommitCheck,
-    DescribedPeer,
     Leaver,
     classic_refusal,
 )
 from .seats import Seat
 from .standing import InFlight, Standing, Step, WaitingRequests
-from .state import WORDS_CHARS_MAX, ClassicOptions, ClassicPhase, ClassicState, words_of
+from .state import (
+    WORDS_CHARS_MAX,
+    ClassicMember,
+    ClassicOptions,
+    ClassicPhase,
+    ClassicState,
+    described,
+    words_of,
+)
 from .table import Trigger, judged
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicPhase
@@ -79,11 +85,15 @@ ONLY_READ = (ClassicBeat, CommitCheck, ClassicDescribe)
 
 
 class ClassicGroup:
-    """See the module."""
+    """See the module. `is_heard(member_id)`: whether somebody else hears of a member, who would say
+    that it is silent.
+    """
 
-    def __init__(self, options: ClassicOptions) -> None:
+    def __init__(
+        self, options: ClassicOptions, is_heard: Callable[[str], bool] = lambda member_id: False
+    ) -> None:
         self._at = Standing(options)
-        self._rebalance = ClassicRebalance(self._at)
+        self._rebalance = ClassicRebalance(self._at, is_heard)
         self._joining = Joining(self._at, self._rebalance)
         self._syncing = Syncing(self._at, self._rebalance)
         self._waiting = WaitingRequests(options)
@@ -102,6 +112,23 @@ class ClassicGroup:
     def generation(self) -> int:
         """The last one that was persisted."""
         return self._at.generation
+
+    @property
+    def members(self) -> tuple[ClassicMember, ...]:
+        """Who is in it now, also those who are not persisted yet."""
+        return tuple(seat.member for seat in self._at.seats)
+
+    @property
+    def leader(self) -> str:
+        """Of the generation."""
+        return self._at.seats.leader
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing is, or will be, known of it but what was persisted."""
+        if self._at.phase is EMPTY:
+            return self._at.in_flight is None and not self._at.seats.pending
+        return self._at.phase is DEAD
 
     def step(self, now_ms: int, told: ClassicInput) -> list[ClassicAction]:
         """What is to be done, in order."""
@@ -161,7 +188,7 @@ class ClassicGroup:
             case CommitCheck():
                 self._at.reply(ticket, ClassicSaid(self._commit(now_ms, request)))
             case ClassicDescribe():
-                self._at.reply(ticket, self._described())
+                self._at.reply(ticket, described(self._at.state() if self.exists else None))
             case ClassicDelete():
                 self._delete(ticket)
 
@@ -181,26 +208,6 @@ class ClassicGroup:
         if code is NONE and seat is not None and not request.in_transaction:
             self._at.arm(now_ms, seat)
         return code
-
-    def _described(self) -> ClassicDescribed:
-        if not self.exists:
-            return ClassicDescribed(NONE, DEAD.value)
-        tells = self._at.phase is STABLE
-        members = tuple(
-            DescribedPeer(
-                one.member_id,
-                one.instance,
-                one.client_id,
-                one.host,
-                one.metadata(self._at.protocol) if tells else b"",
-                one.assignment if tells else b"",
-            )
-            for one in (seat.member for seat in self._at.seats)
-        )
-        protocol = self._at.protocol if tells else ""
-        return ClassicDescribed(
-            NONE, self._at.phase.value, self._at.protocol_type, protocol, members
-        )
 
     def _leave(self, now_ms: int, ticket: int, request: ClassicLeave) -> None:
         """All of them leave before anybody looks what that means."""

@@ -31,8 +31,9 @@ class ClassicRebalance:
     is being persisted); `unsynced`: who has not asked for its assignment, until `sync_until_ms`.
     """
 
-    def __init__(self, at: Standing) -> None:
+    def __init__(self, at: Standing, is_heard: Callable[[str], bool]) -> None:
         self._at = at
+        self._is_heard = is_heard
         self.barrier: Barrier | None = None
         self.unsynced: set[str] = set()
         self.sync_until_ms: int | None = None
@@ -144,10 +145,12 @@ class ClassicRebalance:
         seat = self._at.seats.seats.get(member_id)
         if seat is not None and not seat.is_new and seat.waits:
             return
+        if seat is not None and self._is_heard(member_id):
+            return self._at.arm(now_ms, seat)
         self.forget(member_id)
         if seat is not None:
             self.may_begin(now_ms, f"{member_id} is silent")
-        self.look(now_ms)
+        return self.look(now_ms)
 
     def forget(self, member_id: str) -> None:
         """A member, or an id that was given out, is gone; what waits for it is answered so."""

@@ -8,7 +8,22 @@ from dataclasses import dataclass
 
 from zkcoord.core.error_codes import WireCode
 
-Protocols = tuple[tuple[str, bytes], ...]
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """Bytes that are kept elsewhere, under their digest; `len` is how many they are. Groups compare
+    metadata and measure it, and never look into it.
+    """
+
+    digest: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Opaque = bytes | BlobRef
+Protocols = tuple[tuple[str, Opaque], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +58,7 @@ class ClassicSync:
     instance: str | None = None
     protocol_type: str | None = None
     protocol: str | None = None
-    assignments: tuple[tuple[str, bytes], ...] = ()
+    assignments: tuple[tuple[str, Opaque], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +123,7 @@ class JoinedPeer:
 
     member_id: str
     instance: str | None
-    metadata: bytes
+    metadata: Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +147,7 @@ class ClassicSynced:
     code: WireCode
     protocol_type: str | None = None
     protocol: str | None = None
-    assignment: bytes = b""
+    assignment: Opaque = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +175,8 @@ class DescribedPeer:
     instance: str | None
     client_id: str
     host: str
-    metadata: bytes = b""
-    assignment: bytes = b""
+    metadata: Opaque = b""
+    assignment: Opaque = b""
 
 
 @dataclass(frozen=True, slots=True)

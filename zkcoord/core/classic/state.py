@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from zkcoord.core.error_codes import WireCode
 
-from .requests import ClassicJoin, Protocols
+from .requests import ClassicDescribed, ClassicJoin, DescribedPeer, Opaque, Protocols
 
 MEMBER_METADATA_BYTES_MAX = 262_144
 GROUP_METADATA_BYTES_MAX = 4_194_304
@@ -70,9 +70,9 @@ class ClassicMember:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: Protocols
-    assignment: bytes = b""
+    assignment: Opaque = b""
 
-    def metadata(self, protocol: str) -> bytes:
+    def metadata(self, protocol: str) -> Opaque:
         """What it says for this protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
@@ -89,6 +89,28 @@ class ClassicState:
     protocol: str = ""
     leader: str = ""
     members: tuple[ClassicMember, ...] = ()
+
+
+def described(state: ClassicState | None) -> ClassicDescribed:
+    """Answer to DescribeGroups. None: nobody knows the group."""
+    if state is None:
+        return ClassicDescribed(WireCode.NONE, ClassicPhase.DEAD.value)
+    tells = state.phase is ClassicPhase.STABLE
+    members = tuple(
+        DescribedPeer(
+            one.member_id,
+            one.instance,
+            one.client_id,
+            one.host,
+            one.metadata(state.protocol) if tells else b"",
+            one.assignment if tells else b"",
+        )
+        for one in state.members
+    )
+    protocol = state.protocol if tells else ""
+    return ClassicDescribed(
+        WireCode.NONE, state.phase.value, state.protocol_type, protocol, members
+    )
 
 
 def size_of(protocols: Protocols) -> int:

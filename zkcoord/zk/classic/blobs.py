@@ -1,0 +1,105 @@
+"""What clients bring for each other, kept below a group: each under the digest of its bytes, from
+the moment in which a state names it until no state does. Only the coordinator writes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from zkcoord.core.classic.requests import BlobRef, Opaque, Protocols
+from zkcoord.core.classic.state import ClassicMember, ClassicState
+from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
+    OPS_PER_MULTI_MAX,
+    Create,
+    Delete,
+    Op,
+    Rejected,
+    ZkError,
+    encoded_bytes,
+)
+from zkcoord.znodes.classic.documents import blob_digest
+
+
+def refs_of(members: Iterable[ClassicMember]) -> set[str]:
+    """Digests of what these members say and have."""
+    said = (data for one in members for _, data in one.protocols)
+    has = (one.assignment for one in members)
+    return {data.digest for data in (*said, *has) if isinstance(data, BlobRef)}
+
+
+class Blobs:
+    """Of one group. `written` are those that are there."""
+
+    def __init__(self, group: str, edge: Edge, written: Iterable[str] = ()) -> None:
+        self._group = group
+        self._edge = edge
+        self.written = set(written)
+        self._fresh: dict[str, bytes] = {}
+
+    def take(self, pairs: Protocols) -> Protocols:
+        """The same, with references to bytes that are kept here from now on."""
+        return tuple((name, self._ref(data)) for name, data in pairs)
+
+    def _ref(self, data: Opaque) -> Opaque:
+        if not data or isinstance(data, BlobRef):
+            return data
+        digest = blob_digest(data)
+        if digest not in self.written:
+            self._fresh[digest] = data
+        return BlobRef(digest, len(data))
+
+    def keep(self, members: Iterable[ClassicMember]) -> None:
+        """What none of these has brought is forgotten, unless it is written."""
+        used = refs_of(members)
+        self._fresh = {digest: data for digest, data in self._fresh.items() if digest in used}
+
+    def write(self, state: ClassicState, done: Callable[[Rejected | None], None]) -> None:
+        """Write what this state names, then `done` (what was refused, None: nothing)."""
+        lacking = sorted(refs_of(state.members) - self.written)
+        self._write([self._create(digest) for digest in lacking], done)
+
+    def _create(self, digest: str) -> Create:
+        path = self._edge.paths.blob(self._group, digest)
+        return self._edge.create(path, self._fresh[digest])
+
+    def _write(self, creates: list[Create], done: Callable[[Rejected | None], None]) -> None:
+        if not creates:
+            return done(None)
+        count, total = 1, encoded_bytes(creates[0])
+        for op in creates[1 : OPS_PER_MULTI_MAX - 1]:
+            total += encoded_bytes(op)
+            if total > MULTI_BYTES_MAX:
+                break
+            count += 1
+        now, later = creates[:count], creates[count:]
+
+        def ended(refused: Rejected | None) -> None:
+            if refused is None:
+                self._are_there(now)
+                self._write(later, done)
+            elif refused.error is ZkError.NODE_EXISTS and 0 <= refused.index < len(now):
+                self._are_there(now[refused.index : refused.index + 1])
+                self._write([*now[: refused.index], *now[refused.index + 1 :], *later], done)
+            else:
+                done(refused)
+
+        return self._edge.write(now, ended)
+
+    def _are_there(self, creates: Iterable[Create]) -> None:
+        for op in creates:
+            digest = op.path.rsplit("/", 1)[1]
+            self.written.add(digest)
+            self._fresh.pop(digest, None)
+
+    def sweep(self, members: Iterable[ClassicMember]) -> None:
+        """Delete what neither these members nor a state name. Whoever reads it just now joins
+        again.
+        """
+        stale = sorted(self.written - refs_of(members))
+        for at in range(0, len(stale), OPS_PER_MULTI_MAX - 1):
+            part = stale[at : at + OPS_PER_MULTI_MAX - 1]
+            self.written.difference_update(part)
+            ops: list[Op] = [Delete(self._edge.paths.blob(self._group, one)) for one in part]
+            self._edge.write(ops, lambda refused: None)

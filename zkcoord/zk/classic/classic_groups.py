@@ -1,0 +1,352 @@
+"""All groups whose leader is a client, of one connection of a term: what is written of them is read
+first, then gateways' requests are answered in the order in which they come.
+
+A request is a node that a gateway made; its answer is written into it, once. So a coordinator
+that takes over finds what was asked and not answered, and asks its machines again: who has joined,
+or has its assignment, finds that in the state. A request that is gone was its gateway's, which is
+gone, or does not wait any more.
+
+Bounded: so many requests are read at a time and wait, so many groups there are. What does not fit
+is looked for again once there is room.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
+from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicState
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.events import Record
+from zkcoord.core.model import Malformed
+from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.classic.served_group import Found, ServedClassicGroup
+from zkcoord.zk.port import (
+    AclEntry,
+    Change,
+    Check,
+    Children,
+    Delete,
+    Fired,
+    GetChildren,
+    GetData,
+    Node,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    SetData,
+)
+from zkcoord.znodes import names
+from zkcoord.znodes.classic.documents import (
+    ClassicAsk,
+    ClassicRound,
+    InParts,
+    decode_ask,
+    decode_round,
+    decode_state,
+    encode_answer,
+)
+from zkcoord.znodes.classic.paths import (
+    ClassicPaths,
+    ClassicPresenceAt,
+    ClassicRequestAt,
+    is_member_digest,
+    is_request,
+)
+from zkcoord.znodes.paths import Layout
+
+READS_AT_ONCE_MAX = 64
+REQUESTS_WAITING_MAX = 20_000
+GROUPS_MAX = 5_000
+GROUPS_PER_READ = 50
+TOLD_MAX = 100
+OPTIONS = ClassicOptions(max_size=1_000)
+GENERATIONS_UNWRITTEN = 1_000
+"""More than there are of those that could not be written, and whose numbers are not used again."""
+
+
+class ClassicGroups:
+    """See the module. `record` takes what people should know, `fenced` that another coordinator
+    leads; `has_members(group)`: whether members that the coordinator itself assigns are in a group
+    of this name; `options` are those of every group. `lost` must be called when the session is
+    suspended.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        fence: int,
+        acl: tuple[AclEntry, ...],
+        clock: Callable[[], int],
+        record: Callable[[Record], None],
+        fenced: Callable[[str], None],
+        has_members: Callable[[str], bool] = lambda group: False,
+        options: ClassicOptions = OPTIONS,
+        makes_roots: bool = False,
+    ) -> None:
+        self._paths = ClassicPaths(layout)
+        check = Check(layout.epoch, fence)
+        self._edge = Edge(
+            port, self._paths, check, acl, clock, record, self._reply, self._touched, fenced
+        )
+        self._has_members = has_members
+        self._options = options
+        self._makes_roots = makes_roots
+        self._groups: dict[str, ServedClassicGroup] = {}
+        self._waiting: deque[str] = deque()
+        self._seen: set[str] = set()
+        self._reading = 0
+        self._left_out = False
+        self._has_begun = False
+        self._tickets: dict[int, str] = {}
+        self._ticket = 0
+        self._early: list[tuple[ClassicPresenceAt, bool]] = []
+        self._wakes: list[tuple[int, str]] = []
+        self._wake_of: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its connection is gone."""
+        return self._edge.dead
+
+    def group(self, name: str) -> ServedClassicGroup | None:
+        """One of them."""
+        return self._groups.get(name)
+
+    # the beginning
+
+    def begin(self) -> None:
+        """Read what there is. Where there are roles nobody else makes the roots."""
+        self._make_roots(list(self._paths.roots()) if self._makes_roots else [])
+
+    def lost(self) -> None:
+        """The connection is gone: answers still to come mean nothing."""
+        self._edge.dead = True
+
+    def _make_roots(self, paths: list[str]) -> None:
+        """One by one: a refusal says that it is there, or that this term is over."""
+        if paths:
+            create = self._edge.create(paths[0])
+            return self._edge.write([create], lambda refused: self._make_roots(paths[1:]))
+        return self._edge.port.sync(lambda result: self._read_groups())
+
+    def _read(self, reads: Sequence[Read], then: Callable[[tuple[ReadAnswer, ...]], None]) -> None:
+        def read(result: ReadResult) -> None:
+            if isinstance(result, ReadDone) and not self._edge.dead:
+                then(result.answers)
+
+        if not self._edge.dead:
+            self._edge.port.read(reads, read)
+
+    def _read_groups(self) -> None:
+        def listed(answers: tuple[ReadAnswer, ...]) -> None:
+            found = [name for name in _names(answers[0]) if names.is_group(name)]
+            self._read_next(found)
+
+        self._read([GetChildren(self._paths.groups)], listed)
+
+    def _read_next(self, groups: list[str]) -> None:
+        now, later = groups[:GROUPS_PER_READ], groups[GROUPS_PER_READ:]
+        if not now:
+            return self._begin_serving()
+        paths = self._paths
+        reads: list[Read] = []
+        for group in now:
+            reads += [
+                GetData(paths.state(group)),
+                GetData(paths.round(group)),
+                GetChildren(paths.blobs(group)),
+                GetChildren(paths.presences(group)),
+            ]
+
+        def read(answers: tuple[ReadAnswer, ...]) -> None:
+            for number, group in enumerate(now):
+                self._found(group, answers[4 * number : 4 * number + 4])
+            self._read_next(later)
+
+        return self._read(reads, read)
+
+    def _found(self, group: str, answers: Sequence[ReadAnswer]) -> None:
+        state, since, blobs, presence = answers
+        decided: ClassicState | Malformed | None = None
+        if isinstance(state, Node):
+            decided = decode_state(group, state.data)
+        if isinstance(decided, Malformed):
+            # members come anew; each generation was written, so there were at most so many
+            self._strange(decided)
+            above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
+            decided = ClassicState(ClassicPhase.EMPTY, above)
+        told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
+        found = Found(
+            decided,
+            isinstance(state, Node),
+            told if isinstance(told, ClassicRound) else ClassicRound(-1),
+            frozenset(_names(blobs)),
+            {name for name in _names(presence) if is_member_digest(name)},
+        )
+        self._groups[group] = ServedClassicGroup(group, self._edge, self._options, found)
+        self._note_wake(group)
+
+    def _begin_serving(self) -> None:
+        self._has_begun = True
+        for where, is_there in self._early:
+            self._presence(where, is_there)
+        self._early.clear()
+        self._list_requests()
+
+    def _list_requests(self) -> None:
+        def listed(answers: tuple[ReadAnswer, ...]) -> None:
+            for name in _names(answers[0]):
+                if is_request(name):
+                    self._take(name)
+
+        self._left_out = False
+        self._read([GetChildren(self._paths.requests)], listed)
+
+    # what changes
+
+    def fired(self, event: Fired) -> bool:
+        """Whether a change is one of what is served here."""
+        if not event.path.startswith(f"{self._paths.root}/"):
+            return False
+        where = self._paths.locate(event.path)
+        if isinstance(where, ClassicRequestAt):
+            if event.change is Change.CREATED and self._has_begun:
+                self._take(where.request)
+            elif event.change is Change.DELETED:
+                self._seen.discard(where.request)
+        elif isinstance(where, ClassicPresenceAt) and event.change is not Change.DATA:
+            self._presence(where, event.change is Change.CREATED)
+        return True
+
+    def _presence(self, where: ClassicPresenceAt, is_there: bool) -> None:
+        if not self._has_begun:
+            self._early.append((where, is_there))
+        elif (group := self._groups.get(where.group)) is not None:
+            group.presence(where.member, is_there)
+
+    # requests
+
+    def _take(self, name: str) -> None:
+        if name in self._seen:
+            return
+        if len(self._waiting) >= REQUESTS_WAITING_MAX:
+            self._left_out = True
+            return
+        self._seen.add(name)
+        self._waiting.append(name)
+        self._ask_on()
+
+    def _ask_on(self) -> None:
+        while self._waiting and self._reading < READS_AT_ONCE_MAX and not self._edge.dead:
+            self._reading += 1
+            self._look(self._waiting.popleft())
+        if self._left_out and not self._waiting and not self._reading:
+            self._list_requests()
+
+    def _look(self, name: str) -> None:
+        def read(answers: tuple[ReadAnswer, ...]) -> None:
+            (node,) = answers
+            if not isinstance(node, Node) or node.stat.version:
+                return self._read_one()  # its gateway is gone, or it was answered
+            ask = decode_ask(name, node.data)
+            if isinstance(ask, InParts):
+                return self._look_at_parts(name, ask.parts)
+            return self._asked(name, ask)
+
+        self._read([GetData(self._paths.request(name))], read)
+
+    def _look_at_parts(self, name: str, parts: int, found: bytes = b"", at: int = 1) -> None:
+        def read(answers: tuple[ReadAnswer, ...]) -> None:
+            (node,) = answers
+            if not isinstance(node, Node):
+                return self._read_one()
+            if at < parts:
+                return self._look_at_parts(name, parts, found + node.data, at + 1)
+            ask = decode_ask(name, found + node.data)
+            if isinstance(ask, InParts):
+                ask = Malformed("request of a gateway", name, "its parts are in parts")
+            return self._asked(name, ask)
+
+        self._read([GetData(self._paths.part(name, at))], read)
+
+    def _read_one(self) -> None:
+        self._reading -= 1
+        self._ask_on()
+
+    def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
+        if isinstance(ask, Malformed):
+            self._strange(ask)
+            self._edge.write([Delete(self._paths.request(name))], lambda refused: None)
+        else:
+            self._ticket += 1
+            self._tickets[self._ticket] = name
+            self._serve(self._ticket, ask)
+        self._read_one()
+
+    def _serve(self, ticket: int, ask: ClassicAsk) -> None:
+        group = self._groups.get(ask.group)
+        if group is None:
+            if len(self._groups) >= GROUPS_MAX and isinstance(ask.request, ClassicJoin):
+                code = WireCode.GROUP_MAX_SIZE_REACHED
+                return self._reply(ticket, classic_refusal(ask.request, code))
+            if isinstance(ask.request, ClassicJoin) and self._has_members(ask.group):
+                code = WireCode.INCONSISTENT_GROUP_PROTOCOL
+                return self._reply(ticket, classic_refusal(ask.request, code))
+            group = ServedClassicGroup(ask.group, self._edge, self._options)
+            self._groups[ask.group] = group
+        return group.ask(ticket, ask.request)
+
+    def _reply(self, ticket: int, answer: ClassicAnswer) -> None:
+        """A request that is gone is not answered."""
+        name = self._tickets.pop(ticket, "")
+        if name:
+            answered = SetData(self._paths.request(name), encode_answer(answer), 0)
+            self._edge.write([answered], lambda refused: None)
+
+    def _strange(self, bad: Malformed) -> None:
+        """Of many only some: whoever writes nonsense fills no journal."""
+        if bad.name not in self._told and len(self._told) < TOLD_MAX:
+            self._told.add(bad.name)
+            self._edge.record(Record("malformed", "", bad.shown()))
+
+    # time
+
+    def _touched(self, name: str) -> None:
+        group = self._groups.get(name)
+        if group is not None and group.is_forgotten:
+            del self._groups[name]
+        self._note_wake(name)
+
+    def _note_wake(self, name: str) -> None:
+        group = self._groups.get(name)
+        at_ms = None if group is None else group.next_wake_ms()
+        if at_ms is None:
+            self._wake_of.pop(name, None)
+        elif self._wake_of.get(name) != at_ms:
+            self._wake_of[name] = at_ms
+            heapq.heappush(self._wakes, (at_ms, name))
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        while self._wakes and self._wake_of.get(self._wakes[0][1]) != self._wakes[0][0]:
+            heapq.heappop(self._wakes)
+        return self._wakes[0][0] if self._wakes and not self._edge.dead else None
+
+    def tick(self) -> None:
+        """Do what is due."""
+        now = self._edge.clock()
+        while (at_ms := self.next_wake_ms()) is not None and at_ms <= now:
+            _, name = heapq.heappop(self._wakes)
+            del self._wake_of[name]
+            self._groups[name].tick()
+
+
+def _names(answer: ReadAnswer) -> tuple[str, ...]:
+    return answer.names if isinstance(answer, Children) else ()

@@ -1,0 +1,64 @@
+"""What the groups whose leader is a client share: the session, the fence, and who hears what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zkcoord.core.classic.requests import ClassicAnswer
+from zkcoord.core.events import Record
+from zkcoord.zk.port import (
+    AclEntry,
+    Check,
+    Committed,
+    Create,
+    MultiResult,
+    Op,
+    Port,
+    Rejected,
+    Unanswered,
+    ZkError,
+)
+from zkcoord.znodes.classic.paths import ClassicPaths
+
+
+@dataclass
+class Edge:
+    """Of one connection of a term. `reply(ticket, answer)` answers a request, `touched` is told of
+    which group something has happened, `fenced` that another coordinator leads.
+    """
+
+    port: Port
+    paths: ClassicPaths
+    fence: Check
+    acl: tuple[AclEntry, ...]
+    clock: Callable[[], int]
+    record: Callable[[Record], None]
+    reply: Callable[[int, ClassicAnswer], None]
+    touched: Callable[[str], None]
+    fenced: Callable[[str], None]
+    dead: bool = False
+
+    def create(self, path: str, data: bytes = b"") -> Create:
+        """A node of the coordinator's."""
+        return Create(path, data, acl=self.acl)
+
+    def write(self, ops: Sequence[Op], done: Callable[[Rejected | None], None]) -> None:
+        """Write, if this term is not over. `done`: what was refused, counted without the fence
+        (None: nothing). Nothing is heard where the end is not known: whoever reads next knows.
+        """
+
+        def ended(result: MultiResult) -> None:
+            match result:
+                case _ if self.dead:
+                    return
+                case Committed():
+                    done(None)
+                case Rejected(0, ZkError.BAD_VERSION | ZkError.NO_NODE):
+                    self.fenced("another epoch is in force")
+                case Rejected():
+                    done(Rejected(result.index - 1, result.error))
+                case Unanswered():
+                    pass
+
+        self.port.multi([self.fence, *ops], ended)

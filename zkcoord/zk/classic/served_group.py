@@ -1,0 +1,274 @@
+"""One group whose leader is a client: its machine, and what is written of it.
+
+What the machine wants persisted is written as one node, `state`, which names blobs that were
+written before; only then is it answered. `round` says what has happened since, for gateways whose
+members are to join again or are no members any more: a hint, written when it changes and never
+waited for. A member is
+heard of while a gateway says that it serves it; from then on it has its session timeout to come
+back, at that gateway or at another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from zkcoord.core.classic.machine import ClassicGroup
+from zkcoord.core.classic.messages import (
+    Asked,
+    ClassicAction,
+    ClassicInput,
+    ClassicReply,
+    ClassicTick,
+    Dismissed,
+    Moved,
+    NotPersisted,
+    Persist,
+    Persisted,
+    Rejoin,
+)
+from zkcoord.core.classic.requests import (
+    BlobRef,
+    ClassicBeat,
+    ClassicJoin,
+    ClassicSync,
+    Protocols,
+    classic_refusal,
+)
+from zkcoord.core.classic.seats import member_of
+from zkcoord.core.classic.state import (
+    ASSIGNMENT_BYTES_MAX,
+    ClassicOptions,
+    ClassicPhase,
+    ClassicState,
+)
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.events import Record
+from zkcoord.zk.classic.blobs import Blobs
+from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.port import Delete, Op, Rejected, SetData, ZkError
+from zkcoord.znodes.classic.documents import (
+    AskedOfGroup,
+    ClassicRound,
+    encode_round,
+    encode_state,
+    state_bytes,
+)
+from zkcoord.znodes.classic.fields import BLOB_BYTES_MAX
+from zkcoord.znodes.classic.paths import member_digest
+from zkcoord.znodes.names import printable
+
+STATE_BYTES_MAX = 700_000
+"""Of all members in the state's node: who would not fit is refused with GROUP_MAX_SIZE_REACHED."""
+
+REASON_CHARS_MAX = 300
+NOBODYS_TICKET = 0
+
+
+@dataclass
+class Found:
+    """What is written of a group. `has_state`: there is one, whatever it says; `presence`: digests
+    of members that a gateway serves.
+    """
+
+    state: ClassicState | None = None
+    has_state: bool = False
+    since: ClassicRound = field(default_factory=ClassicRound)
+    blobs: frozenset[str] = frozenset()
+    presence: set[str] = field(default_factory=set)
+
+
+class ServedClassicGroup:
+    """See the module. `found` (None: nothing is written of it)."""
+
+    def __init__(
+        self, name: str, edge: Edge, options: ClassicOptions, found: Found | None = None
+    ) -> None:
+        self.name = name
+        self._edge = edge
+        self._machine = ClassicGroup(options, self._is_heard)
+        self._is_made = found is not None
+        self._has_state = found is not None and found.has_state
+        self._presence = found.presence if found is not None else set()
+        self._announced = found.since if found is not None else ClassicRound()
+        self._decided: frozenset[str] = frozenset()
+        self._gone: dict[str, WireCode] = {}
+        self._blobs = Blobs(name, edge, found.blobs if found is not None else ())
+        self._room: dict[str, int] = {}
+        if found is not None and found.state is not None:
+            self._remember(found.state)
+            self._act(self._machine.restore(edge.clock(), found.state))
+            self._announce()
+            self._blobs.sweep(found.state.members)
+
+    @property
+    def phase(self) -> ClassicPhase:
+        """Its state."""
+        return self._machine.phase
+
+    @property
+    def members(self) -> int:
+        """How many are in it."""
+        return len(self._machine.members)
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing of it is to be kept: nobody has ever joined, or it was deleted."""
+        gone = self._machine.phase is ClassicPhase.DEAD or not self._is_made
+        return gone and self._machine.is_forgotten
+
+    # what happens
+
+    def ask(self, ticket: int, request: AskedOfGroup) -> None:
+        """A request; it is answered under its ticket, now or later."""
+        if isinstance(request, ClassicJoin):
+            known = {one.member_id for one in self._machine.members}
+            if not request.member_id and request.fresh_id in known:
+                # an earlier coordinator has let it in and could not say so
+                request = replace(request, member_id=request.fresh_id)
+            request = replace(request, protocols=self._blobs.take(request.protocols))
+            if not self._fits(request):
+                full = WireCode.GROUP_MAX_SIZE_REACHED
+                return self._edge.reply(ticket, classic_refusal(request, full))
+        elif isinstance(request, ClassicSync):
+            request = replace(request, assignments=self._assigned(request))
+        return self._step(Asked(ticket, request))
+
+    def _fits(self, request: ClassicJoin) -> bool:
+        name = request.member_id or request.fresh_id
+        known = {one.member_id for one in self._machine.members}
+        self._room = {of: size for of, size in self._room.items() if of in known}
+        others = sum(size for of, size in self._room.items() if of != name)
+        self._room[name] = state_bytes(member_of(request, name))
+        return others + self._room[name] <= STATE_BYTES_MAX
+
+    def _assigned(self, request: ClassicSync) -> Protocols:
+        """Whose word is not heard brings nothing. One that no node holds is too large for all."""
+        if request.member_id != self._machine.leader:
+            return ()
+        if any(len(data) > BLOB_BYTES_MAX for _, data in request.assignments):
+            return ((request.member_id, BlobRef("", ASSIGNMENT_BYTES_MAX + 1)),)
+        return self._blobs.take(request.assignments)
+
+    def presence(self, member: str, is_there: bool) -> None:
+        """A gateway serves the member of which this is the digest, or does not any more."""
+        if is_there:
+            self._presence.add(member)
+        elif member in self._presence:
+            self._presence.discard(member)
+            for one in self._machine.members:
+                if member_digest(one.member_id) == member:
+                    beat = ClassicBeat(one.member_id, self._machine.generation, one.instance)
+                    self._step(Asked(NOBODYS_TICKET, beat))
+
+    def _is_heard(self, member_id: str) -> bool:
+        return member_digest(member_id) in self._presence
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._machine.next_wake_ms()
+
+    def tick(self) -> None:
+        """Do what is due."""
+        self._step(ClassicTick())
+
+    # what is done
+
+    def _step(self, told: ClassicInput) -> None:
+        self._act(self._machine.step(self._edge.clock(), told))
+        self._announce()
+        self._edge.touched(self.name)
+
+    def _act(self, actions: Sequence[ClassicAction]) -> None:
+        for action in actions:
+            match action:
+                case Persist():
+                    self._persist(action.token, action.state)
+                case ClassicReply():
+                    if action.ticket != NOBODYS_TICKET:
+                        self._edge.reply(action.ticket, action.answer)
+                case Moved():
+                    self._moved(action)
+                case Dismissed():
+                    if action.member_id in self._decided:
+                        self._gone[member_digest(action.member_id)] = action.code
+                case Rejoin():
+                    pass  # gateways hear it from the round
+
+    def _moved(self, moved: Moved) -> None:
+        detail: dict[str, object] = {
+            "before": moved.before.value,
+            "after": moved.after.value,
+            "generation": moved.generation,
+            "members": self.members,
+            "reason": printable(moved.reason, REASON_CHARS_MAX),
+        }
+        self._edge.record(Record("client-led group", self.name, detail))
+
+    def _announce(self) -> None:
+        preparing = self._machine.phase is ClassicPhase.PREPARING
+        since = ClassicRound(self._machine.generation if preparing else None, dict(self._gone))
+        if self._is_made and since != self._announced:
+            self._announced = since
+            path = self._edge.paths.round(self.name)
+            self._edge.write([SetData(path, encode_round(since), -1)], lambda refused: None)
+
+    def _persist(self, token: int, state: ClassicState | None) -> None:
+        if state is None:
+            return self._delete(token)
+        self._announce()
+        if not self._is_made:
+            return self._make(token, state)
+        return self._blobs.write(state, lambda refused: self._put(token, state, refused))
+
+    def _make(self, token: int, state: ClassicState) -> None:
+        def made(refused: Rejected | None) -> None:
+            if refused is not None and refused.error is not ZkError.NODE_EXISTS:
+                return self._not_persisted(token, refused)
+            self._is_made = True
+            return self._persist(token, state)
+
+        self._edge.write([self._edge.create(p) for p in self._edge.paths.parts(self.name)], made)
+
+    def _put(self, token: int, state: ClassicState, refused: Rejected | None) -> None:
+        if refused is not None:
+            return self._not_persisted(token, refused)
+        path, data = self._edge.paths.state(self.name), encode_state(state)
+        op = SetData(path, data, -1) if self._has_state else self._edge.create(path, data)
+
+        def put(refused: Rejected | None) -> None:
+            if refused is not None:
+                return self._not_persisted(token, refused)
+            self._has_state = True
+            self._remember(state)
+            self._step(Persisted(token))
+            self._blobs.keep(self._machine.members)
+            return self._blobs.sweep(state.members)
+
+        return self._edge.write([op], put)
+
+    def _remember(self, state: ClassicState) -> None:
+        """What gateways know of it now: who is gone since is told by the round."""
+        self._decided = frozenset(one.member_id for one in state.members)
+        self._gone.clear()
+
+    def _not_persisted(self, token: int, refused: Rejected) -> None:
+        self._edge.record(Record("client-led group", self.name, {"refused": refused.error.value}))
+        self._step(NotPersisted(token))
+
+    def _delete(self, token: int) -> None:
+        """All that is there, blobs first."""
+        paths = self._edge.paths
+        self._blobs.sweep(())
+        presence = [f"{paths.presences(self.name)}/{one}" for one in sorted(self._presence)]
+        nodes = [*presence, *([paths.state(self.name)] if self._has_state else ())]
+        nodes += reversed(paths.parts(self.name)) if self._is_made else ()
+        ops: list[Op] = [Delete(path) for path in nodes]
+
+        def deleted(refused: Rejected | None) -> None:
+            if refused is not None:
+                return self._not_persisted(token, refused)
+            self._is_made = self._has_state = False
+            return self._step(Persisted(token))
+
+        self._edge.write(ops, deleted)

@@ -1,0 +1,82 @@
+"""What a coordinator serves beside the groups of its core, while it is connected: nodes of groups
+that members ask for, and groups whose leader is a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zkcoord.core.events import Record
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.classic.classic_groups import ClassicGroups
+from zkcoord.zk.port import AclEntry, Fired, Port
+from zkcoord.zk.term.asked_groups import AskedGroups
+from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.places import AskAt
+
+
+class TermServices:
+    """Of one connection of a term. `groups` counts those of the core, `has_members` says whether
+    one has members; `record` takes what people should know, `fenced` that another coordinator
+    leads. `lost` must be called when the session is suspended.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        layout: Layout,
+        fence: int,
+        acl: tuple[AclEntry, ...],
+        roles: Roles | None,
+        clock: Callable[[], int],
+        record: Callable[[Record], None],
+        fenced: Callable[[str], None],
+        groups: Callable[[], int],
+        has_members: Callable[[str], bool],
+    ) -> None:
+        self._layout = layout
+        self._asked = (
+            AskedGroups(port, layout, fence, acl, roles, groups, record)
+            if roles is not None
+            else None
+        )
+        self._classic = ClassicGroups(
+            port,
+            layout,
+            fence,
+            acl,
+            clock,
+            record,
+            fenced,
+            has_members,
+            makes_roots=roles is not None,
+        )
+
+    def begin(self) -> None:
+        """Look at what is asked for already. What changes is watched with the groups."""
+        if self._asked is not None:
+            self._asked.begin()
+        self._classic.begin()
+
+    def lost(self) -> None:
+        """The connection is gone: answers still to come mean nothing."""
+        if self._asked is not None:
+            self._asked.lost()
+        self._classic.lost()
+
+    def fired(self, event: Fired) -> bool:
+        """Whether a change is one of what is served here."""
+        if self._asked is not None and event.path.startswith(f"{self._layout.asks}/"):
+            where = self._layout.locate(event.path)
+            if isinstance(where, AskAt):
+                self._asked.fired(where, event.change)
+            return True
+        return self._classic.fired(event)
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._classic.next_wake_ms()
+
+    def tick(self) -> None:
+        """Do what is due."""
+        self._classic.tick()

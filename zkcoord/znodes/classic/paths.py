@@ -1,0 +1,165 @@
+"""Where everything of groups whose leader is a client is: below the groups' root, out of sight of
+those groups and of earlier releases, for no group can have the name above.
+
+    [root]/requests/[request]           ephemeral: what a gateway asks, and then the answer
+    [root]/requests/[request].[n]       ephemeral: the n-th part of a request that is longer
+    [root]/groups/[group]/state         what was decided last; its version fences commits
+    [root]/groups/[group]/round         whether a rebalance has begun since
+    [root]/groups/[group]/blobs/[hash]  metadata and assignments that the state names
+    [root]/groups/[group]/presence/[member]  ephemeral: a gateway serves this member
+
+Gateways make requests and presence; all else is the coordinator's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from dataclasses import dataclass
+
+from zkcoord.znodes import names
+from zkcoord.znodes.paths import Layout
+
+MEMBER_DIGITS = 32
+
+_REQUEST = re.compile(r"[0-9a-f]{32}")
+_PRESENCE = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicRequestAt:
+    """A request of a gateway."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicPresenceAt:
+    """A gateway serves a member, of which this is the digest."""
+
+    group: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicStateAt:
+    """What was decided last of a group."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicRoundAt:
+    """Whether a rebalance of a group has begun."""
+
+    group: str
+
+
+ClassicWhere = ClassicRequestAt | ClassicPresenceAt | ClassicStateAt | ClassicRoundAt
+
+
+def request_name() -> str:
+    """A new request's."""
+    return uuid.uuid4().hex
+
+
+def member_digest(member_id: str) -> str:
+    """The name of a member's node: its id may hold what a path cannot."""
+    digest = hashlib.sha256(member_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest[:MEMBER_DIGITS]
+
+
+@dataclass(frozen=True)
+class ClassicPaths:
+    """The paths, in a layout."""
+
+    layout: Layout
+
+    @property
+    def root(self) -> str:
+        """The root of all of it."""
+        return f"{self.layout.groups_root}/coordinator/classic"
+
+    @property
+    def requests(self) -> str:
+        """The parent of requests."""
+        return f"{self.root}/requests"
+
+    @property
+    def groups(self) -> str:
+        """The parent of groups."""
+        return f"{self.root}/groups"
+
+    def roots(self) -> tuple[str, ...]:
+        """What must be there, from the top down."""
+        return (f"{self.layout.groups_root}/coordinator", self.root, self.requests, self.groups)
+
+    def request(self, name: str) -> str:
+        """What a gateway asks."""
+        return f"{self.requests}/{name}"
+
+    def part(self, name: str, number: int) -> str:
+        """A part of it, counted from 1."""
+        return f"{self.requests}/{name}.{number}"
+
+    def group(self, group: str) -> str:
+        """The parent of what follows."""
+        return f"{self.groups}/{group}"
+
+    def parts(self, group: str) -> tuple[str, ...]:
+        """The nodes that a group is made with besides its state, the highest first."""
+        return (self.group(group), self.blobs(group), self.presences(group), self.round(group))
+
+    def state(self, group: str) -> str:
+        """What was decided last."""
+        return f"{self.groups}/{group}/state"
+
+    def round(self, group: str) -> str:
+        """Whether a rebalance has begun."""
+        return f"{self.groups}/{group}/round"
+
+    def blobs(self, group: str) -> str:
+        """The parent of blobs."""
+        return f"{self.groups}/{group}/blobs"
+
+    def blob(self, group: str, digest: str) -> str:
+        """Bytes that the state names."""
+        return f"{self.groups}/{group}/blobs/{digest}"
+
+    def presences(self, group: str) -> str:
+        """The parent of presence."""
+        return f"{self.groups}/{group}/presence"
+
+    def presence(self, group: str, member_id: str) -> str:
+        """That a gateway serves a member."""
+        return f"{self.groups}/{group}/presence/{member_digest(member_id)}"
+
+    def locate(self, path: str) -> ClassicWhere | None:
+        """What a path is; None: nothing that is looked at when it changes."""
+        if path.startswith(f"{self.requests}/"):
+            name = path[len(self.requests) + 1 :]
+            return ClassicRequestAt(name) if is_request(name) else None
+        if not path.startswith(f"{self.groups}/"):
+            return None
+        group, *rest = path[len(self.groups) + 1 :].split("/")
+        if not names.is_group(group):
+            return None
+        match rest:
+            case ["state"]:
+                return ClassicStateAt(group)
+            case ["round"]:
+                return ClassicRoundAt(group)
+            case ["presence", member] if is_member_digest(member):
+                return ClassicPresenceAt(group, member)
+        return None
+
+
+def is_request(name: str) -> bool:
+    """Whether this is a request's name (a part's is none)."""
+    return _REQUEST.fullmatch(name) is not None
+
+
+def is_member_digest(name: str) -> bool:
+    """Whether this is the name of a member's node."""
+    return _PRESENCE.fullmatch(name) is not None
