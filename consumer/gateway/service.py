@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from consumer.core import messages as msg
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
@@ -334,7 +334,7 @@ class Gateway:
     def _of_member(
         self, connection: ClientConnection, head: Head, body: Any
     ) -> bytes | bool | None:
-        request = frames.member_request(head, body)
+        request = member_frames.member_request(head, body)
         if not self.options.is_coordinated(request.group):
             return False
         if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
@@ -363,7 +363,9 @@ class Gateway:
 
         def refused(one: WaitingTurn) -> None:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            connection.answer_later(one.head, frames.refused(one.head, one.body, code), REFUSED)
+            connection.answer_later(
+                one.head, member_frames.refused(one.head, one.body, code), REFUSED
+            )
 
         await connection.turns.serve(permitted, refused, lambda: self._another(connection))
 
@@ -436,7 +438,7 @@ class Gateway:
         asked = self._open.pop(ticket)
         if asked.denied and isinstance(answer, CommitAnswer):
             answer = CommitAnswer(answer.code, {**answer.others, **asked.denied})
-        frame = frames.encode_answer(asked.head, asked.body, answer)
+        frame = member_frames.encode_answer(asked.head, asked.body, answer)
         asked.connection.answer_later(asked.head, frame, codes_of_answer(answer))
 
     def _spawn(self, work: Any) -> None:

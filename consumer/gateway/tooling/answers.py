@@ -17,7 +17,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import OffsetDeleteResponse
 
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.wire.committing import judged
@@ -252,14 +252,14 @@ def commit(
     before it, as in `read_offsets`.
     """
     if not is_group(request.group):
-        yield frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+        yield member_frames.refused(head, body, WireCode.INVALID_GROUP_ID)
         return
     fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
     codes = {**dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION), **denied}
     stored, bad = judged(fit, lambda tp, offset: WireCode.NONE)
     codes |= bad
     yield from store.commit(request.group, stored, codes)
-    yield frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
+    yield member_frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
 
 
 def _is_partition(tp: TopicPartition) -> bool:

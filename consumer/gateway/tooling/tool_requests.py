@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import ListGroupsResponse
 
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
@@ -122,7 +122,7 @@ class ToolRequests:
         permitted = await topics
         if not await may:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
+            return connection.answer_later(head, member_frames.refused(head, body, code), REFUSED)
         request, denied = split(request, permitted)
         work = answers.commit(self.store, head, body, request, denied)
         return await self._blocking(connection, head, partial(next, work))
