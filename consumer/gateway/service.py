@@ -22,6 +22,9 @@ from typing import Any
 from consumer.core import messages as msg
 from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
+from consumer.gateway.client_led.entrance import MembersEntrance
+from consumer.gateway.client_led.groups import LedGroups
+from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.members.agents import Agents, find_begin
@@ -122,6 +125,8 @@ class Gateway:
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
         self.groups = self._wire_groups()
+        self.led = self._led_groups()
+        self.entrance = MembersEntrance(self.groups, self.led)
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
@@ -161,6 +166,19 @@ class Gateway:
             ClientMemory(self.session, options.layout, zk.acl),
         )
 
+    def _led_groups(self) -> LedGroups:
+        return LedGroups(
+            self.session,
+            self.options.layout,
+            self.zk.acl,
+            Storing(self.store, self.pool.submit, self.members.post),
+            boot_ms,
+            self._answered,
+            lambda: str(uuid.uuid4()),
+            self.options.limits,
+            self.options.times,
+        )
+
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises
         `ConfigurationError` for ports that cannot be had, `UnavailableError` without a broker.
@@ -172,6 +190,7 @@ class Gateway:
         self.ending.listen(self._events)
         self._events.add_signal_handler(signal.SIGHUP, self.tls.look, True)
         self.members.attach(self.groups)
+        self.members.attach(self.led)
         self.members.attach(self.session)
         self.members.post(self.session.start)
         self.members.start(self._members_end)
@@ -393,12 +412,12 @@ class Gateway:
             connection.is_shared,
             asks_again(connection.software),
         )
-        self.members.post(lambda: self.groups.request(ticket, caller, request))
+        self.members.post(lambda: self.entrance.request(ticket, caller, request))
 
     def _another(self, connection: ClientConnection) -> None:
         number = connection.number
         connection.turns.followed()
-        self.members.post(lambda: self.groups.another_request(number))
+        self.members.post(lambda: self.entrance.another_request(number))
 
     def passes(self, connection: ClientConnection) -> None:
         """A request goes to a broker."""
@@ -409,9 +428,9 @@ class Gateway:
         number = connection.number
         self._connections.pop(number, None)
         connection.turns.close()
-        work = partial(self.groups.disconnected, number)
+        work = partial(self.entrance.disconnected, number)
         if connection.left:
-            self.members.post(lambda: self.groups.another_request(number))
+            self.members.post(lambda: self.entrance.another_request(number))
             self._events.call_later(BROKER_GONE_S, self.members.post, work)
         else:
             self.members.post(work)
@@ -481,6 +500,7 @@ class Gateway:
 
     async def _close(self) -> None:
         self._ports.close()
+        self.members.post(self.led.close)
         await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()

@@ -14,6 +14,7 @@ from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
+from consumer.gateway.client_led.storing import Codes, MembersCommit
 from consumer.offsets.committed import hidden, stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits
 from zkcoord.admin.common import Progress
@@ -149,12 +150,7 @@ class GroupStore:
         """Store offsets as a tool does, while the group has no member; into `codes`: of each what
         became of it. In parts, as `offsets`.
         """
-        message = msg.Commit(
-            0,
-            {tp: offset for tp, (offset, _) in offsets.items()},
-            0,
-            {tp: text for tp, (_, text) in offsets.items() if text},
-        )
+        message = _message(offsets)
         commits = MemberlessCommits(self._layout, group, self._zk.acl)
         for number, part in enumerate(commits.parts(message)):
             if number:
@@ -162,7 +158,11 @@ class GroupStore:
             codes.update(dict.fromkeys(part, self._commit(commits, message, part)))
 
     def _commit(
-        self, commits: MemberlessCommits, message: msg.Commit, part: Sequence[TopicPartition]
+        self,
+        commits: MemberlessCommits,
+        message: msg.Commit,
+        part: Sequence[TopicPartition],
+        fenced: WireCode = WireCode.UNKNOWN_MEMBER_ID,
     ) -> WireCode:
         try:
             refusal = self.using(lambda client: commits.store(client, message, part))
@@ -170,8 +170,21 @@ class GroupStore:
             return WireCode.COORDINATOR_NOT_AVAILABLE
         if refusal is None:
             return WireCode.NONE
+        if refusal.outcome is CommitOutcome.NO_LONGER_MEMBER:
+            return fenced
         alive = refusal.outcome is CommitOutcome.GROUP_ALIVE
         return WireCode.UNKNOWN_MEMBER_ID if alive else WireCode.COORDINATOR_NOT_AVAILABLE
+
+    def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
+        """See `CommitsOfMembers`."""
+        message = _message(commit.offsets)
+        commits = MemberlessCommits(
+            self._layout, commit.group, self._zk.acl, by_state=commit.version
+        )
+        for part in commits.parts(message):
+            code = self._commit(commits, message, part, WireCode.ILLEGAL_GENERATION)
+            codes.update(dict.fromkeys(part, code))
+            yield code is WireCode.ILLEGAL_GENERATION
 
     def delete(self, group: str) -> WireCode:
         """Delete a group without members."""
@@ -215,6 +228,15 @@ class GroupStore:
         except ZkcoordError:
             return WireCode.COORDINATOR_NOT_AVAILABLE, codes
         return (WireCode.COORDINATOR_NOT_AVAILABLE if refusal else WireCode.NONE), codes
+
+
+def _message(offsets: Mapping[TopicPartition, tuple[int, str]]) -> msg.Commit:
+    return msg.Commit(
+        0,
+        {tp: offset for tp, (offset, _) in offsets.items()},
+        0,
+        {tp: text for tp, (_, text) in offsets.items() if text},
+    )
 
 
 def _deleted(client: SyncClient, layout: Layout, group: str) -> WireCode:
