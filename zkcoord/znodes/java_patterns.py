@@ -250,8 +250,6 @@ class _Parser:
         literals = self.until("\\E")
         if literals is None:
             literals, self.at = self.text[self.at :], len(self.text)
-        if not literals and self.peek() in _QUANTIFIERS:
-            self.refuse("it quotes nothing, and repeats that")
         texts = [set_text(self._one(c)) for c in literals]
         if texts:
             texts[-1] = self._quantified(texts[-1], depth, single=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.core.classic.scenario import OPTIONS, Scenario
+from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from zkcoord.core.classic.machine import ClassicGroup
 from zkcoord.core.classic.messages import (
     Asked,
@@ -174,3 +174,11 @@ class MachineSide:
                     self.reason = action.reason
         if self.in_flight is not None and not self._holds:
             self._persisted(True)
+
+
+def play(text: str) -> MachineSide:
+    """These lines of a scenario, on the machine."""
+    lines = tuple(enumerate((line.strip() for line in text.strip().splitlines()), 1))
+    side = MachineSide(OPTIONS)
+    Play(side).run(Scenario("lines", lines))
+    return side

@@ -5,6 +5,7 @@ answered without a group.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_a_ballot_accepts_what_all_support() -> None:
     ballot.remove(named("b", "b"))
     assert ballot.accepts(named("a"))
     ballot.remove(named("a", "b"))
+    assert not ballot._supporters  # names that nobody has are not kept
     assert ballot.accepts(named("x"))
     assert not ballot.accepts(())
 
@@ -132,16 +134,28 @@ def test_who_is_heard_of_costs_no_entry() -> None:
 
 def test_whom_members_would_elect_changes_nothing() -> None:
     seats = Seats()
-    for name, protocols in (("a", named("x", "y")), ("b", named("y", "x"))):
+    for name, protocols in (("a", (("x", b"1"), ("y", b"2"))), ("b", named("y", "x"))):
         seats.add(Seat(member_of(join(1, protocols, instance=name), name)))
     other = member_of(join(2, named("x"), instance="b"), "c")
     assert seats.elected() == "x"
     assert seats.elected_with(other, "b") == "x"
     assert seats.elected_with(member_of(join(2, named("y"), instance="a"), "c"), "a") == "y"
     assert seats.ballot.accepts(named("y")) and seats.ballot.accepts(named("x"))
-    assert seats.ballot.members == 2
+    assert seats.ballot.members == 2 and seats.metadata_bytes == 2
     seats.replace("b", other)
     assert not seats.ballot.accepts(named("y")) and seats.ballot.accepts(named("x"))
+    assert seats.ballot.members == 2 and seats.metadata_bytes == 2
+
+
+def test_who_comes_back_votes_in_the_place_of_who_was_there() -> None:
+    seats = Seats()
+    ways = {"xy": named("x", "y"), "yx": named("y", "x")}
+    for name, way in (("a", "xy"), ("b", "yx")):
+        seats.add(Seat(member_of(join(1, ways[way], instance=name), name)))
+    assert seats.elected_with(member_of(join(2, ways["xy"], instance="a"), "a2"), "a") == "x"
+    seats.add(Seat(member_of(join(1, ways["yx"], instance="c"), "c")))
+    assert seats.elected() == "y"
+    assert seats.elected_with(member_of(join(2, ways["xy"], instance="b"), "b2"), "b") == "x"
 
 
 def test_what_waits_is_bounded_by_its_bytes() -> None:
@@ -156,6 +170,9 @@ def test_what_waits_is_bounded_by_its_bytes() -> None:
     assert [waiting.next()[0] for _ in range(3)] == [1, 3, 4]
     assert not waiting
     assert waiting.add(6, join(1, (("range", bytes(200)),)))  # alone, whatever its size
+    waiting.next()
+    assert waiting.add(7, large)
+    assert waiting.add(8, ClassicSync("a", 1, assignments=(("a", bytes(40)),)))
 
 
 def test_a_first_barrier_ends_with_the_rebalance_timeout() -> None:
@@ -246,6 +263,11 @@ def test_the_metadata_of_all_is_bounded() -> None:
     answers = [said(side, join(number, one)) for number in range(fitting + 1)]
     assert answers[:-1] == [None] * fitting
     assert answers[-1] is not None and answers[-1].code == 81
+    one_more = said(side, join(98, (("range", b"1"),)))
+    assert one_more is not None and one_more.code == 81
+    assert said(side, join(99, (("range", b""),))) is None
+    again = replace(join(0, one), member_id="m-0")  # its own do not count twice
+    assert said(side, again) is None
 
 
 def test_words_for_people_are_cut() -> None:

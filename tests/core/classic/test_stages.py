@@ -5,17 +5,8 @@ three the group goes on in the same generation, and nobody has to join again.
 
 from __future__ import annotations
 
-from tests.core.classic.machine_side import MachineSide
-from tests.core.classic.scenario import OPTIONS, Play, Scenario
+from tests.core.classic.machine_side import play
 from zkcoord.core.classic.state import ClassicPhase
-
-
-def play(text: str) -> MachineSide:
-    """These lines of a scenario, on the machine."""
-    lines = tuple(enumerate((line.strip() for line in text.strip().splitlines()), 1))
-    side = MachineSide(OPTIONS)
-    Play(side).run(Scenario("stage", lines))
-    return side
 
 
 def test_stage_1_before_the_generation_is_persisted_everybody_joins_again() -> None:

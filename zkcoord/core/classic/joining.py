@@ -83,8 +83,8 @@ class Joining:
         return same_type and self._at.seats.ballot.accepts(request.protocols)
 
     def _newcomer(self, now_ms: int, ticket: int, request: ClassicJoin) -> None:
-        old_id = self._at.seats.by_instance.get(request.instance or "")
-        if request.instance is not None and old_id is not None:
+        old_id = self._at.seats.holder(request.instance)
+        if old_id is not None:
             self._comes_back(now_ms, ticket, request, old_id)
         elif request.instance is None and request.named_first:
             if len(self._at.seats.pending) >= PENDING_MAX:
@@ -181,8 +181,7 @@ class Joining:
     def replacement_persisted(self, now_ms: int, flight: InFlight) -> None:
         """Now the old one is fenced, and the new one is told so."""
         request, leader = flight.request, self._at.seats.leader
-        if request is None:
-            return
+        assert request is not None
         self._replaced(now_ms, flight.old_id, request)
         seat = self._at.seats.seats[request.fresh_id]
         leads = self._at.seats.leader == request.fresh_id

@@ -73,7 +73,6 @@ from .table import Trigger, judged
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicPhase
 NONE = WireCode.NONE
-UNKNOWN = ""  # the id of who has none
 TRIGGERS: dict[type, Trigger] = {
     ClassicJoin: Trigger.JOIN,
     ClassicSync: Trigger.SYNC,
@@ -249,14 +248,11 @@ class ClassicGroup:
             self._at.reply(ticket, answer)
 
     def _leaves(self, leaver: Leaver) -> WireCode:
-        member_id = leaver.member_id
-        if not member_id:
-            member_id = self._at.seats.by_instance.get(leaver.instance or "", UNKNOWN)
-            code = NONE if member_id else WireCode.UNKNOWN_MEMBER_ID
-        elif member_id in self._at.seats.pending:
-            code = NONE
-        else:
-            code = member_code(self._at.seats, member_id, leaver.instance)
+        member_id = leaver.member_id or self._at.seats.holder(leaver.instance)
+        if member_id is None:
+            return WireCode.UNKNOWN_MEMBER_ID
+        pending = member_id in self._at.seats.pending
+        code = NONE if pending else member_code(self._at.seats, member_id, leaver.instance)
         if code is NONE:
             self._rebalance.forget(member_id)
         return code
@@ -315,7 +311,7 @@ class ClassicGroup:
         if flight.state is None:
             self._at.move(DEAD, "it was deleted")
         elif flight.step is Step.EMPTIED:
-            self._rebalance.emptied(flight.state)
+            self._rebalance.emptied()
         elif flight.step is Step.GENERATION:
             self._rebalance.generation_persisted(now_ms, flight.state)
         else:
@@ -329,9 +325,9 @@ class ClassicGroup:
         elif flight.step is Step.ASSIGNMENT:
             self._at.end_syncs(now_ms, code)
             self._rebalance.begin(now_ms, "what the leader assigned could not be persisted")
-        elif flight.step is Step.EMPTIED and flight.state is not None:
+        elif flight.step is Step.EMPTIED:
             # nobody is left, whatever was written: the members there will not be heard of
-            self._rebalance.emptied(flight.state)
+            self._rebalance.emptied()
 
     def _restore(self, now_ms: int, state: ClassicState) -> None:
         self._at.exists = True

@@ -16,7 +16,6 @@ from .standing import Standing, Step
 from .state import (
     ASSIGNMENT_BYTES_MAX,
     WORDS_CHARS_MAX,
-    ClassicMember,
     ClassicPhase,
     ClassicState,
     size_of,
@@ -27,13 +26,9 @@ NONE = WireCode.NONE
 UNKNOWN = ""  # the id of who has none
 
 
-def _unassigned(member: ClassicMember) -> ClassicMember:
-    return replace(member, assignment=b"") if member.assignment else member
-
-
 class ClassicRebalance:
     """Of one group. `barrier`: who has not joined is waited for (None: nobody is, also while that
-    is being persisted); `unsynced`: who has not asked for its assignment.
+    is being persisted); `unsynced`: who has not asked for its assignment, until `sync_until_ms`.
     """
 
     def __init__(self, at: Standing, is_heard: Callable[[str], bool]) -> None:
@@ -52,7 +47,6 @@ class ClassicRebalance:
         """A rebalance: everybody is to join."""
         if self._at.phase is COMPLETING:
             self._at.end_syncs(now_ms, WireCode.REBALANCE_IN_PROGRESS)
-        self.unsynced.clear()
         self.sync_until_ms = None
         longest = self._at.seats.rebalance_timeout_ms
         if self._at.phase is EMPTY:
@@ -63,13 +57,11 @@ class ClassicRebalance:
         others = sorted(set(self._at.seats.seats) - self._at.seats.joining)
         if others:
             self._at.do(Rejoin(tuple(others)))
-        self.look(now_ms)
 
     def look(self, now_ms: int) -> None:
         """Whether the barrier is complete."""
-        if self._at.phase is not PREPARING or self.barrier is None:
-            return
-        if not self.barrier.is_initial and self._at.seats.all_joined:
+        barrier = self.barrier
+        if barrier is not None and not barrier.is_initial and self._at.seats.all_joined:
             self._complete(now_ms)
 
     def _complete(self, now_ms: int) -> None:
@@ -87,7 +79,7 @@ class ClassicRebalance:
             state = ClassicState(EMPTY, self._at.highest, self._at.protocol_type)
             self._at.persist(Step.EMPTIED, state)
             return
-        members = tuple(_unassigned(seat.member) for seat in self._at.seats)
+        members = tuple(replace(seat.member, assignment=b"") for seat in self._at.seats)
         state = ClassicState(
             COMPLETING,
             self._at.highest,
@@ -102,8 +94,6 @@ class ClassicRebalance:
         """Who has joined is told so."""
         self._at.generation, self._at.protocol = state.generation, state.protocol
         self._at.move(COMPLETING, "all have joined")
-        for seat in self._at.seats:
-            seat.member = _unassigned(seat.member)
         for seat in self._at.seats:
             leads = self._at.seats.leader == seat.member.member_id
             ticket = self._at.seats.joined(seat)
@@ -138,9 +128,9 @@ class ClassicRebalance:
         if not self.unsynced:
             self.sync_until_ms = None
 
-    def _barrier_is_over(self, now_ms: int) -> None:
+    def _barrier_is_over(self, now_ms: int, barrier: Barrier) -> None:
         """Who has not joined yet is out."""
-        if self.barrier is not None and not self.barrier.is_extended(now_ms):
+        if not barrier.is_extended(now_ms):
             self._complete(now_ms)
 
     def _syncs_are_over(self, now_ms: int) -> None:
@@ -153,8 +143,7 @@ class ClassicRebalance:
     def _is_silent(self, now_ms: int, member_id: str) -> None:
         """Who waits for an answer need not be heard of, but for new members."""
         seat = self._at.seats.seats.get(member_id)
-        waits = seat is not None and (seat.join is not None or seat.sync is not None)
-        if seat is not None and waits and not seat.is_new:
+        if seat is not None and not seat.is_new and seat.waits:
             return
         if seat is not None and self._is_heard(member_id):
             return self._at.arm(now_ms, seat)
@@ -166,7 +155,6 @@ class ClassicRebalance:
     def forget(self, member_id: str) -> None:
         """A member, or an id that was given out, is gone; what waits for it is answered so."""
         self._at.expiries.disarm(member_id)
-        self.synced(member_id)
         seat = self._at.seats.remove(member_id)
         unknown = WireCode.UNKNOWN_MEMBER_ID
         if seat is not None and seat.join is not None:
@@ -176,15 +164,16 @@ class ClassicRebalance:
         if seat is not None:
             self._at.do(Dismissed(member_id, unknown))
 
-    def emptied(self, state: ClassicState) -> None:
+    def emptied(self) -> None:
         """It goes on, without members."""
-        self._at.generation, self._at.protocol = state.generation, ""
+        self._at.generation, self._at.protocol = self._at.highest, ""
         self._at.move(EMPTY, "nobody is left")
 
     def due(self, now_ms: int) -> Callable[[], None] | None:
         """The next timer that is over."""
-        if self.barrier is not None and self.barrier.until_ms <= now_ms:
-            return lambda: self._barrier_is_over(now_ms)
+        barrier = self.barrier
+        if barrier is not None and barrier.until_ms <= now_ms:
+            return lambda: self._barrier_is_over(now_ms, barrier)
         if self.sync_until_ms is not None and self.sync_until_ms <= now_ms:
             return lambda: self._syncs_are_over(now_ms)
         gone = self._at.expiries.gone(now_ms)

@@ -22,6 +22,11 @@ class Seat:
     join: int | None = None
     sync: int | None = None
 
+    @property
+    def waits(self) -> bool:
+        """For an answer."""
+        return self.join is not None or self.sync is not None
+
 
 def member_of(request: ClassicJoin, member_id: str) -> ClassicMember:
     """Who joins, as it is persisted."""
@@ -37,7 +42,9 @@ def member_of(request: ClassicJoin, member_id: str) -> ClassicMember:
 
 
 class Seats:
-    """In the order in which they came; the leader is the first, unless it does not join."""
+    """In the order in which they came. `leader`: of the last generation; where it does not join,
+    it is the first that does.
+    """
 
     def __init__(self) -> None:
         self.seats: dict[str, Seat] = {}
@@ -53,6 +60,10 @@ class Seats:
 
     def __iter__(self) -> Iterator[Seat]:
         return iter(tuple(self.seats.values()))
+
+    def holder(self, instance: str | None) -> str | None:
+        """The member of this instance, if there is one."""
+        return None if instance is None else self.by_instance.get(instance)
 
     @property
     def all_joined(self) -> bool:
@@ -71,12 +82,12 @@ class Seats:
     def elected_with(self, member: ClassicMember, old_id: str) -> str:
         """The same if this member were in the place of another one."""
         old = self.seats[old_id].member
-        self._count(old, -1)
-        self._count(member, 1)
-        lists = [s.member for s in self.seats.values() if s.member.member_id != old_id]
-        name = self.ballot.elected(one.protocols for one in [*lists, member])
-        self._count(member, -1)
-        self._count(old, 1)
+        self._discount(old)
+        self._count(member)
+        members = (s.member for s in self.seats.values())
+        name = self.ballot.elected((member if m is old else m).protocols for m in members)
+        self._discount(member)
+        self._count(old)
         return name
 
     def add(self, seat: Seat) -> None:
@@ -86,41 +97,38 @@ class Seats:
         self.seats[member.member_id] = seat
         if member.instance is not None:
             self.by_instance[member.instance] = member.member_id
-        self._count(member, 1)
-        self.leader = self.leader or member.member_id
+        self._count(member)
 
     def remove(self, member_id: str) -> Seat | None:
-        """It is gone; somebody else leads then."""
+        """It is gone."""
         self.pending.discard(member_id)
         seat = self.seats.pop(member_id, None)
         if seat is None:
             return None
         self.joining.discard(member_id)
-        self._count(seat.member, -1)
+        self._discount(seat.member)
         if seat.member.instance is not None:
             del self.by_instance[seat.member.instance]
-        if self.leader == member_id:
-            self.leader = next(iter(self.seats), "")
         return seat
 
     def change(self, seat: Seat, request: ClassicJoin) -> None:
         """What a member says of itself when it joins again."""
-        self._count(seat.member, -1)
+        self._discount(seat.member)
         seat.member = replace(
             seat.member,
             protocols=request.protocols,
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
         )
-        self._count(seat.member, 1)
+        self._count(seat.member)
 
     def replace(self, old_id: str, member: ClassicMember) -> Seat:
         """Another id in the place of an old one, with its assignment; nothing waits there."""
         old = self.seats[old_id]
         member = replace(member, assignment=old.member.assignment)
         seat = Seat(member, is_new=old.is_new)
-        self._count(old.member, -1)
-        self._count(member, 1)
+        self._discount(old.member)
+        self._count(member)
         self.joining.discard(old_id)
         self.seats = {
             (member.member_id if key == old_id else key): (seat if key == old_id else value)
@@ -146,13 +154,14 @@ class Seats:
 
     def is_led(self) -> bool:
         """Whether the leader has joined, or anybody else, who leads then."""
-        if self.leader and self.leader not in self.joining:
+        if self.leader not in self.joining:
             self.leader = next((i for i in self.seats if i in self.joining), self.leader)
         return self.leader in self.joining
 
-    def _count(self, member: ClassicMember, sign: int) -> None:
-        self.metadata_bytes += sign * size_of(member.protocols)
-        if sign > 0:
-            self.ballot.add(member.protocols)
-        else:
-            self.ballot.remove(member.protocols)
+    def _count(self, member: ClassicMember) -> None:
+        self.metadata_bytes += size_of(member.protocols)
+        self.ballot.add(member.protocols)
+
+    def _discount(self, member: ClassicMember) -> None:
+        self.metadata_bytes -= size_of(member.protocols)
+        self.ballot.remove(member.protocols)

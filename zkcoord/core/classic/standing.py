@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -104,7 +105,7 @@ class Standing:
         self.seats = Seats()
         self.expiries = Expiries()
         self.in_flight: InFlight | None = None
-        self._token = 0
+        self._tokens = itertools.count()
         self._out: list[ClassicAction] = []
 
     def take(self) -> list[ClassicAction]:
@@ -132,9 +133,8 @@ class Standing:
 
     def persist(self, step: Step, state: ClassicState | None) -> InFlight:
         """Ask for it; nothing else may be in flight."""
-        self._token += 1
-        self.in_flight = InFlight(self._token, step, state)
-        self._out.append(Persist(self._token, state))
+        self.in_flight = InFlight(next(self._tokens), step, state)
+        self._out.append(Persist(self.in_flight.token, state))
         return self.in_flight
 
     def state(self) -> ClassicState:

@@ -1,11 +1,10 @@
-"""What everybody can tell of a classic group from what was decided last, and from whether a
-rebalance has begun since: what its machine would answer to requests that only read.
-
-Who has joined since is not in it yet, and who has left since still is: both are told that a
-rebalance is in progress, and hear the rest from the machine when they join.
+"""What everybody can tell of a classic group from what was decided last, and from what has happened
+since: what its machine would answer to requests that only read. Who has joined since is not in it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from zkcoord.core.error_codes import WireCode
 
@@ -19,15 +18,22 @@ EMPTY, PREPARING, _, STABLE, DEAD = ClassicPhase
 
 class ClassicView:
     """See the module. `state` is None where nothing was ever decided; `rebalances` is the
-    generation whose members are to join again.
+    generation whose members are to join again; `gone(member_id)`: the code of who is no member any
+    more (None: it is one).
     """
 
-    def __init__(self, state: ClassicState | None, rebalances: int | None = None) -> None:
+    def __init__(
+        self,
+        state: ClassicState | None,
+        rebalances: int | None = None,
+        gone: Callable[[str], WireCode | None] = lambda member_id: None,
+    ) -> None:
         self._exists = state is not None
         self.state = state if state is not None else ClassicState(EMPTY, 0)
         self.phase = self.state.phase
         if self._exists and self.phase is not EMPTY and rebalances == self.state.generation:
             self.phase = PREPARING
+        self._gone = gone
         self._seats = Seats()
         for member in self.state.members:
             self._seats.add(Seat(member))
@@ -43,10 +49,14 @@ class ClassicView:
 
     def knows(self, member_id: str, instance: str | None) -> WireCode:
         """Whether it is a member, and who it says it is."""
-        return member_code(self._seats, member_id, instance)
+        gone = self._gone(member_id)
+        return gone if gone is not None else member_code(self._seats, member_id, instance)
 
     def beat(self, request: ClassicBeat) -> WireCode:
         """Answer to Heartbeat."""
+        gone = self._gone(request.member_id)
+        if gone is not None:
+            return gone
         code = generation_code(self._seats, self.state.generation, request)
         if code is WireCode.NONE and self.phase is PREPARING:
             return WireCode.REBALANCE_IN_PROGRESS
@@ -56,6 +66,9 @@ class ClassicView:
         """Whether offsets may be stored, as long as the state stays."""
         if not self._exists and request.generation >= 0 and not request.in_transaction:
             return WireCode.ILLEGAL_GENERATION
+        gone = self._gone(request.member_id)
+        if gone is not None:
+            return gone
         return commit_code(self._seats, self.phase, self.state.generation, request)
 
     def described(self) -> ClassicDescribed:

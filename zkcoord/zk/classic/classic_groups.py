@@ -43,6 +43,7 @@ from zkcoord.zk.port import (
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
+    ClassicRound,
     InParts,
     decode_ask,
     decode_round,
@@ -109,6 +110,15 @@ class ClassicGroups:
         self._wake_of: dict[str, int] = {}
         self._told: set[str] = set()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its connection is gone."""
+        return self._edge.dead
+
+    def group(self, name: str) -> ServedGroup | None:
+        """One of them."""
+        return self._groups.get(name)
+
     # the beginning
 
     def begin(self) -> None:
@@ -163,7 +173,7 @@ class ClassicGroups:
         return self._read(reads, read)
 
     def _found(self, group: str, answers: Sequence[ReadAnswer]) -> None:
-        state, rebalances, blobs, presence = answers
+        state, since, blobs, presence = answers
         decided: ClassicState | Malformed | None = None
         if isinstance(state, Node):
             decided = decode_state(group, state.data)
@@ -172,11 +182,11 @@ class ClassicGroups:
             self._strange(decided)
             above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
             decided = ClassicState(ClassicPhase.EMPTY, above)
-        begun = decode_round(group, rebalances.data) if isinstance(rebalances, Node) else None
+        told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         found = Found(
             decided,
             isinstance(state, Node),
-            begun if isinstance(begun, int) else None,
+            told if isinstance(told, ClassicRound) else ClassicRound(-1),
             frozenset(_names(blobs)),
             {name for name in _names(presence) if is_member_digest(name)},
         )

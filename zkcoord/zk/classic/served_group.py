@@ -1,8 +1,9 @@
 """One group whose leader is a client: its machine, and what is written of it.
 
 What the machine wants persisted is written as one node, `state`, which names blobs that were
-written before; only then is it answered. `round` says that a rebalance has begun, for gateways
-whose members are to join again: a hint, written when it changes and never waited for. A member is
+written before; only then is it answered. `round` says what has happened since, for gateways whose
+members are to join again or are no members any more: a hint, written when it changes and never
+waited for. A member is
 heard of while a gateway says that it serves it; from then on it has its session timeout to come
 back, at that gateway or at another one.
 """
@@ -49,6 +50,7 @@ from zkcoord.zk.port import Delete, Op, Rejected, SetData, ZkError
 from zkcoord.znodes.classic.documents import (
     BLOB_BYTES_MAX,
     AskedOfGroup,
+    ClassicRound,
     encode_round,
     encode_state,
     state_bytes,
@@ -71,7 +73,7 @@ class Found:
 
     state: ClassicState | None = None
     has_state: bool = False
-    rebalances: int | None = None
+    since: ClassicRound = field(default_factory=ClassicRound)
     blobs: frozenset[str] = frozenset()
     presence: set[str] = field(default_factory=set)
 
@@ -88,10 +90,13 @@ class ServedGroup:
         self._is_made = found is not None
         self._has_state = found is not None and found.has_state
         self._presence = found.presence if found is not None else set()
-        self._announced = found.rebalances if found is not None else None
+        self._announced = found.since if found is not None else ClassicRound()
+        self._decided: frozenset[str] = frozenset()
+        self._gone: dict[str, WireCode] = {}
         self._blobs = Blobs(name, edge, found.blobs if found is not None else ())
         self._room: dict[str, int] = {}
         if found is not None and found.state is not None:
+            self._remember(found.state)
             self._act(self._machine.restore(edge.clock(), found.state))
             self._announce()
             self._blobs.sweep(found.state.members)
@@ -184,8 +189,11 @@ class ServedGroup:
                         self._edge.reply(action.ticket, action.answer)
                 case Moved():
                     self._moved(action)
-                case Rejoin() | Dismissed():
-                    pass  # gateways hear it from the round, or by the next state
+                case Dismissed():
+                    if action.member_id in self._decided:
+                        self._gone[member_digest(action.member_id)] = action.code
+                case Rejoin():
+                    pass  # gateways hear it from the round
 
     def _moved(self, moved: Moved) -> None:
         detail: dict[str, object] = {
@@ -199,11 +207,11 @@ class ServedGroup:
 
     def _announce(self) -> None:
         preparing = self._machine.phase is ClassicPhase.PREPARING
-        rebalances = self._machine.generation if preparing else None
-        if self._is_made and rebalances != self._announced:
-            self._announced = rebalances
+        since = ClassicRound(self._machine.generation if preparing else None, dict(self._gone))
+        if self._is_made and since != self._announced:
+            self._announced = since
             path = self._edge.paths.round(self.name)
-            self._edge.write([SetData(path, encode_round(rebalances), -1)], lambda refused: None)
+            self._edge.write([SetData(path, encode_round(since), -1)], lambda refused: None)
 
     def _persist(self, token: int, state: ClassicState | None) -> None:
         if state is None:
@@ -232,11 +240,17 @@ class ServedGroup:
             if refused is not None:
                 return self._not_persisted(token, refused)
             self._has_state = True
+            self._remember(state)
             self._step(Persisted(token))
             self._blobs.keep(self._machine.members)
             return self._blobs.sweep(state.members)
 
         return self._edge.write([op], put)
+
+    def _remember(self, state: ClassicState) -> None:
+        """What gateways know of it now: who is gone since is told by the round."""
+        self._decided = frozenset(one.member_id for one in state.members)
+        self._gone.clear()
 
     def _not_persisted(self, token: int, refused: Rejected) -> None:
         self._edge.record(Record("client-led group", self.name, {"refused": refused.error.value}))

@@ -1,5 +1,5 @@
 """What the nodes of groups whose leader is a client hold: requests of gateways and their answers,
-what was decided last, whether a rebalance has begun.
+what was decided last, what has happened since.
 
 A request holds bytes of clients as base64; the coordinator keeps them as blobs, each under the
 digest of its bytes, and answers and states name those. A request that is longer than a node may be
@@ -12,8 +12,8 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from zkcoord.core.classic.requests import (
     BlobRef,
@@ -51,6 +51,7 @@ from zkcoord.znodes.strict_json import (
     UnfitField,
     free_text,
     integer,
+    mapping,
     reading,
     required,
     to_bytes,
@@ -381,24 +382,43 @@ def _member(entry: object) -> ClassicMember:
     )
 
 
-# whether a rebalance has begun
+# what has happened since
 
 
-def encode_round(generation: int | None) -> bytes:
-    """That members of this generation are to join again; None: nobody is."""
-    return to_bytes({"version": VERSION, "rebalances": generation})
+@dataclass(frozen=True, slots=True)
+class ClassicRound:
+    """What has happened since a state was decided: the generation whose members are to join again
+    (None: nobody is), and who is no member any more, by digest, with the code of its next
+    heartbeat.
+    """
+
+    rebalances: int | None = None
+    gone: Mapping[str, WireCode] = field(default_factory=dict)
 
 
-def decode_round(group: str, data: bytes) -> int | Malformed | None:
-    """The generation whose members are to join again. An empty node says that nobody is."""
+def encode_round(since: ClassicRound) -> bytes:
+    """The round's data."""
+    gone = {member: int(code) for member, code in since.gone.items()}
+    return to_bytes({"version": VERSION, "rebalances": since.rebalances, "gone": gone})
 
-    def read(document: JsonObject) -> int | None:
+
+def decode_round(group: str, data: bytes) -> ClassicRound | Malformed:
+    """What has happened since. An empty node says that nothing has."""
+
+    def read(document: JsonObject) -> ClassicRound:
         integer(document, "version", VERSION, VERSION)
-        if required(document, "rebalances") is None:
-            return None
-        return integer(document, "rebalances", 0, INT32_MAX)
+        gone = mapping(document, "gone")
+        if len(gone) > MEMBERS_MAX:
+            raise UnfitField(f"gone are more than {MEMBERS_MAX}")
+        begun = required(document, "rebalances")
+        return ClassicRound(
+            None if begun is None else integer(document, "rebalances", 0, INT32_MAX),
+            {member: _code(code) for member, code in gone.items()},
+        )
 
-    return reading("round of a group", group, data, read) if data else None
+    if not data:
+        return ClassicRound()
+    return reading("round of a group", group, data, read, NODE_BYTES_MAX)
 
 
 # fields

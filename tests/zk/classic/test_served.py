@@ -1,0 +1,41 @@
+"""The scenarios of classic groups, through nodes of ZooKeeper: what gateways ask and read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.classic.scenario import OPTIONS, Play, Scenario, ScenarioError, all_scenarios
+from tests.zk.classic.served_side import ServedSide
+
+NOT_DECIDED = "what is not decided yet is seen by nobody: a first rebalance lasts for three seconds"
+NO_CLIENT = "no client sends heartbeats before it is told that it has joined"
+DIFFERS = {
+    "commits/of_a_tool_makes_an_empty_group": NOT_DECIDED,
+    "commits/of_a_tool_while_the_group_prepares": NOT_DECIDED,
+    "describing/a_group_of_which_an_id_is_given_out": NOT_DECIDED,
+    "describing/a_group_that_forms": NOT_DECIDED,
+    "describing/a_group_that_prepares": NOT_DECIDED,
+    "heartbeats/a_heartbeat_of_who_waits_in_the_first_rebalance": NO_CLIENT,
+    "heartbeats/a_new_member_that_sends_heartbeats_is_judged_by_its_session": NO_CLIENT,
+    "joining/a_refused_first_member_makes_an_empty_group": NOT_DECIDED,
+    "joining/an_empty_protocol_type": NOT_DECIDED,
+    "joining/no_protocols": NOT_DECIDED,
+    "joining/the_first_member_gets_an_id_first": NOT_DECIDED,
+}
+"""What is answered otherwise than by the machine, and why."""
+SCENARIOS = [one for one in all_scenarios() if not one.only_machine]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_gateways_are_answered_so(scenario: Scenario) -> None:
+    side = ServedSide(OPTIONS)
+    if scenario.name in DIFFERS:
+        with pytest.raises(ScenarioError):
+            Play(side).run(scenario)
+    else:
+        Play(side).run(scenario)
+    assert not side.failures
+
+
+def test_differences_are_of_scenarios_that_exist() -> None:
+    assert set(DIFFERS) <= {one.name for one in SCENARIOS}
