@@ -23,7 +23,7 @@ from consumer.core import messages as msg
 from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.client_led.entrance import MembersEntrance
-from consumer.gateway.client_led.groups import LedGroups
+from consumer.gateway.client_led.groups import led_groups
 from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
@@ -125,7 +125,8 @@ class Gateway:
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
         self.groups = self._wire_groups()
-        self.led = self._led_groups()
+        storing = Storing(self.store, self.pool.submit, self.members.post)
+        self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
         self.entrance = MembersEntrance(self.groups, self.led)
         self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
@@ -164,19 +165,6 @@ class Gateway:
             options.limits,
             options.times,
             ClientMemory(self.session, options.layout, zk.acl),
-        )
-
-    def _led_groups(self) -> LedGroups:
-        return LedGroups(
-            self.session,
-            self.options.layout,
-            self.zk.acl,
-            Storing(self.store, self.pool.submit, self.members.post),
-            boot_ms,
-            self._answered,
-            lambda: str(uuid.uuid4()),
-            self.options.limits,
-            self.options.times,
         )
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:

@@ -2,8 +2,8 @@
 
     python -m tests.gateway.own_assignor TOPIC name=value ...      (values are JSON)
 
-It says what happens, a line of JSON each, until it is told "close" on its standard input, or killed.
-Used from a test as `OwnAssignor`, a process with what it has said.
+It says what happens, a line of JSON each, until it is told "close" on its standard input, or is
+killed. Used from a test as `OwnAssignor`, a process with what it has said.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class OwnAssignor:
     its callbacks.
     """
 
-    def __init__(self, home: Path, bootstrap: str, group: str, topic: str, **more: Any) -> None:
+    def __init__(
+        self, home: Path, bootstrap: str | list[str], group: str, topic: str, **more: Any
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.owned: set[int] = set()
         self.taken: list[tuple[int, int]] = []

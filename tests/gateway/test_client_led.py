@@ -9,6 +9,8 @@ import pytest
 
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, shared
 from tests.gateway.own_assignor import OwnAssignor
+from tests.gateway.test_failover import named
+from tests.harness.command import Running
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import coordinator
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 6
 EACH = 50
+HERE = "is here"
 
 
 @pytest.fixture
@@ -67,3 +70,61 @@ def test_members_share_what_their_leader_assigns(
     produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
     wait_until(lambda: taken(clients) == everything(2 * EACH), PATIENCE_S, "all records")
     three.close()
+
+
+def test_another_coordinator_goes_on_with_a_group(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, topic: str, tmp_path: Path
+) -> None:
+    group = unique("g")
+    asks = ("--zookeeper", kafka_zk_hosts)
+    with (
+        Running(tmp_path / "first", *asks) as first,
+        GatewayProcess(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address) as gateway,
+    ):
+        first.ready("leader")
+        clients = [OwnAssignor(tmp_path / str(n), gateway.address, group, topic) for n in range(2)]
+        shared(clients, PARTITIONS)
+        wait_until(lambda: taken(clients) == everything(), PATIENCE_S, "all records")
+        calls = [list(client.calls) for client in clients]
+        first.process.kill()
+        clients.append(OwnAssignor(tmp_path / "2", gateway.address, group, topic))
+        with Running(tmp_path / "second", *asks):
+            shared(clients, PARTITIONS)
+            produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+            wait_until(lambda: taken(clients) == everything(2 * EACH), PATIENCE_S, "all records")
+            for client, before in zip(clients, calls, strict=False):
+                more = [what for what, _ in client.calls[len(before) :]]
+                assert more == ["revoked", "assigned"], "one rebalance: that of the new member"
+            for client in clients:
+                client.close()
+
+
+def test_when_a_gateway_is_killed_its_clients_go_on_at_the_other_one(
+    kafka_broker: KafkaBroker, kafka_zk_hosts: str, topic: str, tmp_path: Path
+) -> None:
+    group = unique("g")
+    with (
+        coordinator(kafka_zk_hosts),
+        GatewayProcess(tmp_path / "a", kafka_zk_hosts, kafka_broker.address) as one,
+        GatewayProcess(tmp_path / "b", kafka_zk_hosts, kafka_broker.address) as other,
+    ):
+        for gateway in (one, other):
+            wait_until(lambda: named(gateway) == 3, PATIENCE_S, "gateways that know each other")
+        clients = [
+            OwnAssignor(tmp_path / str(n), [one.address, other.address], group, topic)
+            for n in range(3)
+        ]
+        shared(clients, PARTITIONS)
+        wait_until(lambda: taken(clients) == everything(), PATIENCE_S, "all records")
+        calls = [list(client.calls) for client in clients]
+        served, left = (one, other) if HERE in one.log() else (other, one)
+        assert served.log().count(HERE) + left.log().count(HERE) == 3
+        served.process.kill()
+        produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+        wait_until(lambda: taken(clients) == everything(2 * EACH), PATIENCE_S, "all records")
+        wait_until(lambda: left.log().count(HERE) == 3, PATIENCE_S, "all members at the other one")
+        assert [client.calls for client in clients] == calls, "no callback"
+        clients.pop().close()
+        shared(clients, PARTITIONS)
+        for client in clients:
+            client.close()

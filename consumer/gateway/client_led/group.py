@@ -81,4 +81,5 @@ class LedGroup:
 
     def is_over(self, member: LedMember) -> bool:
         """Whether it is no member any more; who waits for an answer hears it by that."""
-        return not member.waits and self.view.member(member.member_id) is None
+        is_member = self.view.knows(member.member_id, member.instance) is WireCode.NONE
+        return not member.waits and not is_member

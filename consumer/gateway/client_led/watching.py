@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.classic.view import ClassicView
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     Fired,
@@ -24,11 +25,12 @@ from zkcoord.zk.port import (
     ReadResult,
     WatchMode,
 )
-from zkcoord.znodes.classic.documents import decode_round, decode_state
+from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
     ClassicRoundAt,
     ClassicStateAt,
+    member_digest,
 )
 from zkcoord.znodes.names import shown
 
@@ -60,10 +62,14 @@ def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malfo
         if isinstance(decoded, Malformed):
             return decoded
         found, version = decoded, state.stat.version
-    rebalances = decode_round(group, begun.data) if isinstance(begun, Node) else None
-    if isinstance(rebalances, Malformed):
-        rebalances = None  # a hint, and the coordinator decides without it
-    return LedSeen(ClassicView(found, rebalances), version)
+    since = decode_round(group, begun.data) if isinstance(begun, Node) else ClassicRound()
+    if isinstance(since, Malformed):
+        since = ClassicRound()  # a hint, and the coordinator decides without it
+
+    def gone(member_id: str) -> WireCode | None:
+        return since.gone.get(member_digest(member_id)) if since.gone else None
+
+    return LedSeen(ClassicView(found, since.rebalances, gone), version)
 
 
 @dataclass(slots=True, eq=False)
