@@ -81,7 +81,7 @@ def test_another_coordinator_goes_on_with_a_group(
         Running(tmp_path / "first", *asks) as first,
         GatewayProcess(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address) as gateway,
     ):
-        first.ready("leader")
+        first.ready("leading")
         clients = [OwnAssignor(tmp_path / str(n), gateway.address, group, topic) for n in range(2)]
         shared(clients, PARTITIONS)
         wait_until(lambda: taken(clients) == everything(), PATIENCE_S, "all records")
