@@ -23,7 +23,7 @@ from consumer.core import messages as msg
 from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.client_led.entrance import MembersEntrance
-from consumer.gateway.client_led.groups import led_groups
+from consumer.gateway.client_led.making import led_groups
 from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
@@ -128,7 +128,9 @@ class Gateway:
         storing = Storing(self.store, self.pool.submit, self.members.post)
         self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
         self.entrance = MembersEntrance(self.groups, self.led)
-        self.tools = ToolRequests(self.store, self.groups, self._run, self._ask_members)
+        self.tools = ToolRequests(
+            self.store, self.groups, self._run, self._ask_members, self.led.delete
+        )
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka.admin import KafkaAdminClient
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, shared
 from tests.gateway.own_assignor import OwnAssignor
@@ -128,3 +130,42 @@ def test_when_a_gateway_is_killed_its_clients_go_on_at_the_other_one(
         shared(clients, PARTITIONS)
         for client in clients:
             client.close()
+
+
+def test_tools_see_and_delete_a_group_that_a_client_leads(
+    gateway: GatewayProcess, topic: str, tmp_path: Path
+) -> None:
+    group = unique("g")
+    clients = [OwnAssignor(tmp_path / str(n), gateway.address, group, topic) for n in range(2)]
+    shared(clients, PARTITIONS)
+    wait_until(lambda: taken(clients) == everything(), PATIENCE_S, "all records")
+    admin = KafkaAdminClient(bootstrap_servers=gateway.address)
+
+    def stored() -> list[int]:
+        found = admin.list_group_offsets({group: None})[group]
+        return [found[tp].offset for tp in sorted(found)]
+
+    def listed() -> list[tuple[str, str]]:
+        named = [one for one in admin.list_groups() if one["group_id"] == group]
+        return [(one["protocol_type"], one["group_state"]) for one in named]
+
+    wait_until(lambda: stored() == [EACH] * PARTITIONS, PATIENCE_S, "commits of the members")
+    described = admin.describe_groups([group])[group]
+    assert (described["group_state"], described["protocol_data"]) == ("Stable", "dealt")
+    assigned = [one["member_assignment"] for one in described["members"]]
+    parts = [set(part["partitions"]) for one in assigned for part in one["assigned_partitions"]]
+    assert sorted(map(sorted, parts)) == sorted(sorted(client.owned) for client in clients)
+    assert listed() == [("consumer", "Stable")]
+    beginning = {TopicPartition(topic, 0): OffsetAndMetadata(0, "", -1)}
+    (refused,) = admin.alter_group_offsets(group, beginning).values()
+    assert refused.__name__ == "UnknownMemberIdError"
+    assert "NonEmptyGroupError" in str(admin.delete_groups([group]))
+    for client in clients:
+        client.close()
+    wait_until(lambda: listed() == [("consumer", "Empty")], PATIENCE_S, "an empty group")
+    (done,) = admin.alter_group_offsets(group, beginning).values()
+    assert done.__name__ == "NoError"
+    assert stored() == [0, *[EACH] * (PARTITIONS - 1)]
+    assert str(admin.delete_groups([group])[group]) == "OK"
+    assert listed() == []
+    admin.close()

@@ -7,7 +7,6 @@ Everything here runs on the members' loop.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -30,7 +29,6 @@ from consumer.gateway.client_led.translating import (
 )
 from consumer.gateway.client_led.watching import LedSeen, Watching
 from consumer.gateway.members.wakes import Wakes
-from consumer.gateway.options import GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
@@ -60,7 +58,6 @@ from zkcoord.core.classic.requests import (
     Leaver,
 )
 from zkcoord.core.error_codes import WireCode
-from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import AclEntry, Fired, Port
 from zkcoord.znodes.classic.documents import ClassicAsk
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -332,8 +329,12 @@ class LedGroups:
 
         self.watching.blobs(ask.group.name, refs_of(answer), read)
 
-    def delete(self, name: str, answered: Callable[[ClassicAnswer], None]) -> None:
+    def delete(self, name: str, said: Callable[[WireCode], object]) -> None:
         """Have a group deleted that has no members."""
+
+        def answered(answer: ClassicAnswer) -> None:
+            said(answer.code)
+
         self._asking.ask(ClassicAsk(name, ClassicDelete()), ASK_MS, answered)
 
     def _dismiss(self, group: str, member_id: str, reason: str) -> None:
@@ -492,19 +493,3 @@ class LedGroups:
         else:
             self._queued.discard(group.name)
             self._late.note(group, None)
-
-
-def led_groups(
-    session: OwnSession,
-    options: GatewayOptions,
-    acl: tuple[AclEntry, ...],
-    storing: Storing,
-    answer: Callable[[int, Answer], None],
-) -> LedGroups:
-    """Those of a gateway."""
-    layout, limits, times = options.layout, options.limits, options.times
-    return LedGroups(session, layout, acl, storing, boot_ms, answer, _random, limits, times)
-
-
-def _random() -> str:
-    return str(uuid.uuid4())

@@ -14,12 +14,15 @@ from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
+from consumer.gateway.client_led.reading import list_led, read_led, with_blobs
 from consumer.gateway.client_led.storing import Codes, MembersCommit
+from consumer.gateway.client_led.watching import LedSeen
 from consumer.offsets.committed import hidden, stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits
 from zkcoord.admin.common import Progress
 from zkcoord.admin.delete_group import Deletion
 from zkcoord.admin.offsets.delete import OffsetsDeletion
+from zkcoord.core.classic.requests import ClassicDescribed
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
@@ -33,6 +36,7 @@ from zkcoord.zk.sync.group_snapshot import (
     list_groups,
 )
 from zkcoord.znodes import names
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
 
 READ_DEADLINE_MS = 5_000
@@ -78,6 +82,7 @@ class GroupStore:
     def __init__(self, zk: ZkOptions, layout: Layout) -> None:
         self._zk = zk
         self._layout = layout
+        self._led = ClassicPaths(layout)
         self._sessions = SharedSession(zk), SharedSession(zk)
         self.using, self.slowly = (session.using for session in self._sessions)
 
@@ -96,6 +101,23 @@ class GroupStore:
             return self.slowly(lambda client: describe_group(client, self._layout, group))
         except UnknownGroupError:
             return None
+
+    def listed_led(self) -> dict[str, LedSeen]:
+        """All groups whose leader is a client. Raises `UnavailableError`."""
+        return self.slowly(lambda client: list_led(client, self._led))
+
+    def led(self, groups: Sequence[str]) -> dict[str, LedSeen]:
+        """Those of these whose leader is a client, or was. Raises `UnavailableError`."""
+
+        def read(client: SyncClient) -> dict[str, LedSeen]:
+            client.sync()
+            return read_led(client, self._led, groups)
+
+        return self.slowly(read)
+
+    def brought(self, group: str, said: ClassicDescribed) -> dict[str, bytes]:
+        """What its clients have brought for each other, by digest. Raises `UnavailableError`."""
+        return self.slowly(lambda client: with_blobs(client, self._led, group, said))
 
     def offsets(
         self, group: str, partitions: Sequence[TopicPartition] | None, found: Offsets
@@ -207,6 +229,9 @@ class GroupStore:
         and one for each.
         """
         codes = dict.fromkeys(partitions, WireCode.NONE)
+        led = self.led([group])
+        if led and led[group].view.state.members:
+            return WireCode.NON_EMPTY_GROUP, codes  # which topics they read only they know
         found = self.describe(group)
         if found is None:
             return WireCode.GROUP_ID_NOT_FOUND, codes

@@ -26,9 +26,14 @@ from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
 from zkcoord.core.error_codes import WireCode
+from zkcoord.errors import ZkcoordError
+from zkcoord.znodes.names import is_group
 
 T = TypeVar("T")
 May = Awaitable[frozenset[str]]
+
+
+DeleteLed = Callable[[str, Callable[[WireCode], Any]], None]
 
 
 class OnThread(Protocol):
@@ -39,15 +44,23 @@ class OnThread(Protocol):
 
 
 class ToolRequests:
-    """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread."""
+    """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread;
+    `delete_led`, there, has a group deleted whose leader is a client.
+    """
 
     def __init__(
-        self, store: GroupStore, groups: WireGroups, run: OnThread, ask_members: OnThread
+        self,
+        store: GroupStore,
+        groups: WireGroups,
+        run: OnThread,
+        ask_members: OnThread,
+        delete_led: DeleteLed,
     ) -> None:
         self.store = store
         self.groups = groups
         self._run = run
         self._ask_members = ask_members
+        self._delete_led = delete_led
         self._more = asyncio.Lock()
 
     def answer(
@@ -79,10 +92,25 @@ class ToolRequests:
                 known = await self._ask_members(lambda: self._known(groups))
                 work = partial(answers.describe_groups, self.store, head, body, known)
             case frames.DELETE_GROUPS:
-                work = partial(answers.delete_groups, self.store, head, body)
+                led = await self._deleted_led([group for group in groups if is_group(group)])
+                work = partial(answers.delete_groups, self.store, head, body, led)
             case _:
                 work = partial(answers.delete_offsets, self.store, head, body, permitted)
         return await self._blocking(connection, head, work)
+
+    async def _deleted_led(self, groups: list[str]) -> dict[str, WireCode]:
+        """Of those whose leader is a client, or was: what the coordinator says."""
+        try:
+            led = await self._run(partial(self.store.led, groups))
+        except ZkcoordError:
+            return dict.fromkeys(groups, WireCode.COORDINATOR_NOT_AVAILABLE)
+        events = asyncio.get_running_loop()
+        codes = {}
+        for group in led:
+            said: asyncio.Future[WireCode] = events.create_future()
+            await self._ask_members(partial(self._delete_led, group, _to(said, events)))
+            codes[group] = await said
+        return codes
 
     async def _fetch(
         self, connection: ClientConnection, head: Head, body: Any, permitted: frozenset[str]
@@ -203,6 +231,16 @@ class ToolRequests:
                 if isinstance(agent, MemberDriver):
                     found[agent.name] = (wire.member_id, wire.client_id, wire.host)
         return found
+
+
+def _to(
+    said: asyncio.Future[WireCode], events: asyncio.AbstractEventLoop
+) -> Callable[[WireCode], object]:
+    def answered(code: WireCode) -> None:
+        if not said.done():
+            said.set_result(code)
+
+    return lambda code: events.call_soon_threadsafe(answered, code)
 
 
 @contextmanager

@@ -106,7 +106,11 @@ class Scene:
         self.store = Store()
         self.pool = ThreadPoolExecutor(THREADS)
         self.tools = ToolRequests(
-            cast("GroupStore", self.store), cast("Any", None), self._run, self._run
+            cast("GroupStore", self.store),
+            cast("Any", None),
+            self._run,
+            self._run,
+            lambda group, said: None,
         )
 
     async def _run(self, work: Callable[[], Any]) -> Any:
