@@ -12,7 +12,6 @@ import asyncio
 import logging
 import signal
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,8 +27,7 @@ from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.members.agents import Agents, find_begin
-from consumer.gateway.members.groups import WireGroups
-from consumer.gateway.members.memory import ClientMemory
+from consumer.gateway.members.making import wire_groups
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.operation import direct_members, leader_watch
 from consumer.gateway.operation.chores import Chores
@@ -124,12 +122,21 @@ class Gateway:
         self.seen = ClusterSeen({})
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
-        self.groups = self._wire_groups()
-        storing = Storing(self.store, self.pool.submit, self.members.post)
+        post, own = self.members.post, str(self.own)
+        agents = Agents(zk, options.layout, post, self._new_guardian, own)
+        self.groups = wire_groups(
+            agents, options, self.session, zk.acl, self._answered, self._begin
+        )
+        storing = Storing(self.store, self.pool.submit, post)
         self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
         self.entrance = MembersEntrance(self.groups, self.led)
         self.tools = ToolRequests(
-            self.store, self.groups, self._run, self._ask_members, self.led.delete
+            self.store,
+            self.groups,
+            self._run,
+            self._ask_members,
+            options.is_coordinated,
+            self.led.delete,
         )
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
@@ -153,21 +160,6 @@ class Gateway:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
         self.ending = GatewayEnd()
-
-    def _wire_groups(self) -> WireGroups:
-        options, zk, post = self.options, self.zk, self.members.post
-        agents = Agents(zk, options.layout, post, self._new_guardian, str(self.own))
-        return WireGroups(
-            boot_ms,
-            post,
-            agents.make,
-            self._answered,
-            self._begin,
-            lambda: str(uuid.uuid4()),
-            options.limits,
-            options.times,
-            ClientMemory(self.session, options.layout, zk.acl),
-        )
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises
@@ -308,17 +300,13 @@ class Gateway:
         self._another(connection)
         match head.key:
             case frames.FIND_COORDINATOR:
-                return self._find_coordinator(listener, connection, head, body)
-            case frames.LIST_GROUPS if self._lists_ours(listener.broker_id):
-                connection.hold_up()
-                connection.pass_on(
-                    head,
-                    frame,
-                    lambda answer: self._spawn(self.tools.listed(connection, head, body, answer)),
-                )
-                return True
+                return self._find_coordinator(listener, connection, head, body, frame)
             case frames.LIST_GROUPS:
-                return False
+                connection.hold_up()
+                names_ours = self._lists_ours(listener.broker_id)
+                listed = partial(self.tools.listed, connection, head, body, names_ours)
+                connection.pass_on(head, frame, lambda answer: self._spawn(listed(answer)))
+                return True
             case _:
                 pass
         groups = frames.group_of(head, body)
@@ -426,16 +414,26 @@ class Gateway:
             self.members.post(work)
 
     def _find_coordinator(
-        self, listener: Listener, connection: ClientConnection, head: Head, body: Any
+        self,
+        listener: Listener,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        frame: bytes,
     ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
         if len(keys) > GROUPS_PER_REQUEST_MAX:
             raise BadFrameError(f"a request about {len(keys)} groups")
-        if not keys or not all(self.options.is_coordinated(key) for key in keys):
+        ours = tuple(key for key in keys if self.options.is_coordinated(key))
+        if not ours:
             return False
         at = partial(self.coordinator, listener.broker_id)
-        self._spawn(self.tools.name_coordinator(connection, head, keys, at))
-        return None
+        if len(ours) == len(keys):
+            self._spawn(self.tools.name_coordinator(connection, head, keys, at))
+            return None
+        named = partial(self.tools.name_some, connection, head, ours, at, listener.place())
+        connection.pass_on(head, frame, lambda answer: self._spawn(named(answer)))
+        return True
 
     # answers
 

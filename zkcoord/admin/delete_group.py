@@ -108,7 +108,8 @@ class Deleted:
 class Deletion:
     """The deletion of one group. `left_ms` bounds how long it waits for the coordinator to take
     back commands of members that are gone; `pause` rests between two looks. `unreadable`: batches
-    of sinks that nobody can read go as well.
+    of sinks that nobody can read go as well; `advice`: how somebody says so. `denied`: a right was
+    missing.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Deletion:
         pause: Callable[[], object],
         progress: Progress,
         unreadable: bool = False,
+        advice: str = "add --unreadable to delete them with the group",
     ) -> None:
         self.client = client
         self.layout = layout
@@ -129,6 +131,8 @@ class Deletion:
         self.pause = pause
         self.progress = progress
         self.unreadable = unreadable
+        self.advice = advice
+        self.denied = False
         places = [
             layout.group(group),
             layout.ids(group),
@@ -297,7 +301,7 @@ class Deletion:
             return (
                 f"{len(lost)} nodes of {self.layout.publications(self.group)} cannot be read"
                 f" ({some(lost)}): if they were batches of a sink, nobody can make their files"
-                " visible; add --unreadable to delete them with the group"
+                f" visible; {self.advice}"
             )
         if commands and self.left_ms() <= 0:
             return (
@@ -323,6 +327,7 @@ class Deletion:
         for piece in (*self._pieces(registered), *self._pieces(rest)):
             result = self.client.multi([self._op(item) for item in piece])
             if isinstance(result, Rejected) and result.error not in EXPECTED:
+                self.denied = result.error is ZkError.NO_AUTH
                 return write_refused(self.client, self._op(piece[result.index]), result.error)
             if not isinstance(result, Committed):
                 return ""

@@ -13,8 +13,8 @@ from consumer.gateway.client_led.member import LedMember
 from consumer.gateway.client_led.watching import NOBODY, LedSeen
 from consumer.gateway.wire.requests import Answer, Caller, Request
 from zkcoord.core.classic.requests import ClassicJoin
-from zkcoord.core.classic.view import ClassicView
 from zkcoord.core.error_codes import WireCode
+from zkcoord.znodes.classic.view import ClassicView
 
 
 @dataclass(frozen=True, slots=True)

@@ -354,6 +354,7 @@ class LedGroups:
         current = group.view.member(member_id)
         if member is None and current is not None:
             member = self._new(group, member_id, current.instance)
+            member.returned()
             member.session_timeout_ms = current.session_timeout_ms
         elif member is not None:
             self._presences.hold(group.name, member_id)

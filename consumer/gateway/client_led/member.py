@@ -64,6 +64,10 @@ class LedMember:
         out, self._out = self._out, []
         return out
 
+    def returned(self) -> None:
+        """Its client comes from another gateway."""
+        self._interval.returned()
+
     # requests
 
     def heard(self, now_ms: int, connection: int) -> None:
@@ -88,7 +92,7 @@ class LedMember:
         if code is not WireCode.NONE or caller.is_shared:
             self._out.append((ticket, BeatAnswer(code)))
             return
-        until = now_ms + self._interval.hold_ms(self.session_timeout_ms)
+        until = self._interval.parked_until_ms(now_ms, self.session_timeout_ms)
         self.beat = Parked(ticket, caller.connection, until, caller.asks_again)
         self.beats = beats
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
-from zkcoord.core.classic.view import ClassicView
-from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     Fired,
@@ -30,8 +28,8 @@ from zkcoord.znodes.classic.paths import (
     ClassicPaths,
     ClassicRoundAt,
     ClassicStateAt,
-    member_digest,
 )
+from zkcoord.znodes.classic.view import ClassicView
 from zkcoord.znodes.names import shown
 
 log = logging.getLogger(__name__)
@@ -65,11 +63,7 @@ def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malfo
     since = decode_round(group, begun.data) if isinstance(begun, Node) else ClassicRound()
     if isinstance(since, Malformed):
         since = ClassicRound()  # a hint, and the coordinator decides without it
-
-    def gone(member_id: str) -> WireCode | None:
-        return since.gone.get(member_digest(member_id)) if since.gone else None
-
-    return LedSeen(ClassicView(found, since.rebalances, gone), version)
+    return LedSeen(ClassicView(found, since), version)
 
 
 @dataclass(slots=True, eq=False)

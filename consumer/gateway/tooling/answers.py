@@ -187,16 +187,13 @@ def coordinated_groups(store: GroupStore, head: Head, body: Any) -> list[Any] | 
     ]
 
 
-def list_groups(head: Head, ours: list[Any] | None, kafkas: list[Any]) -> bytes:
-    """Answer to ListGroups: ours (None: ZooKeeper cannot be asked), and what the broker has listed
-    of its own.
+def list_groups(head: Head, ours: list[Any] | None, kafkas: Any, others: list[Any]) -> bytes:
+    """Answer to ListGroups: ours (None: ZooKeeper cannot be asked), and `others` of those that the
+    broker has listed in its answer, `kafkas`.
     """
-    code = WireCode.NONE if ours is not None else WireCode.COORDINATOR_NOT_AVAILABLE
-    names = {group.group_id for group in ours or ()}
-    others = [group for group in kafkas if group.group_id not in names]
-    return frames.encode(
-        head, throttle_time_ms=0, error_code=int(code), groups=[*(ours or ()), *others]
-    )
+    code = kafkas.error_code if ours is not None else int(WireCode.COORDINATOR_NOT_AVAILABLE)
+    groups = [*(ours or ()), *others]
+    return frames.encode(head, throttle_time_ms=0, error_code=code, groups=groups)
 
 
 def delete_groups(store: GroupStore, head: Head, body: Any, led: Mapping[str, WireCode]) -> bytes:

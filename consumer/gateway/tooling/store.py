@@ -4,6 +4,7 @@ asks where it stands. Everything here blocks, on a thread of the gateway's pool.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,19 +14,20 @@ from typing import TypeVar
 from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
-from consumer.core.messages import CommitOutcome
+from consumer.core.messages import CommitDone, CommitOutcome
 from consumer.gateway.client_led.reading import list_led, read_led, with_blobs
 from consumer.gateway.client_led.storing import Codes, MembersCommit
 from consumer.gateway.client_led.watching import LedSeen
+from consumer.member.joining.without_member import have_made
 from consumer.offsets.committed import hidden, stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits
-from zkcoord.admin.common import Progress
+from zkcoord.admin.common import Progress, argument
 from zkcoord.admin.delete_group import Deletion
 from zkcoord.admin.offsets.delete import OffsetsDeletion
 from zkcoord.core.classic.requests import ClassicDescribed
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
-from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
+from zkcoord.errors import RefusedError, UnavailableError, UnknownGroupError, ZkcoordError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import Children, GetChildren
 from zkcoord.zk.sync.client import SyncClient
@@ -35,15 +37,22 @@ from zkcoord.zk.sync.group_snapshot import (
     describe_group,
     list_groups,
 )
+from zkcoord.zk.sync.offsets_alone import groups_without_a_node
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
+
+log = logging.getLogger(__name__)
 
 READ_DEADLINE_MS = 5_000
 PARTITIONS_PER_READ_MAX = 500
 DELETION_S = 5.0
 PROG = "zkcoord gateway"
 DELETION_PAUSE_S = 0.05
+NOT_DELETED = "group %s is not deleted, as a client asks: %s"
+OFFSETS_NOT_DELETED = "offsets of group %s are not deleted, as a client asks: %s"
+NOT_MADE = "the coordinator has not made its nodes yet"
 
 T = TypeVar("T")
 Offsets = dict[TopicPartition, tuple[int, str]]
@@ -83,6 +92,7 @@ class GroupStore:
         self._zk = zk
         self._layout = layout
         self._led = ClassicPaths(layout)
+        self._asking = threading.Lock()
         self._sessions = SharedSession(zk), SharedSession(zk)
         self.using, self.slowly = (session.using for session in self._sessions)
 
@@ -92,8 +102,14 @@ class GroupStore:
             session.close()
 
     def groups(self) -> list[GroupListed]:
-        """All groups. Raises `UnavailableError`."""
-        return self.slowly(lambda client: list_groups(client, self._layout))
+        """All groups that `describe` knows. Raises `UnavailableError`."""
+
+        def listed(client: SyncClient) -> list[GroupListed]:
+            found = list_groups(client, self._layout)
+            known = {group.name for group in found}
+            return found + groups_without_a_node(client, self._layout, known)
+
+        return self.slowly(listed)
 
     def describe(self, group: str) -> GroupSnapshot | None:
         """One group; None where there is none. Raises `UnavailableError`."""
@@ -172,22 +188,25 @@ class GroupStore:
         """Store offsets as a tool does, while the group has no member; into `codes`: of each what
         became of it. In parts, as `offsets`.
         """
+        commits, missed = self._commits(group)
         message = _message(offsets)
-        commits = MemberlessCommits(self._layout, group, self._zk.acl)
         for number, part in enumerate(commits.parts(message)):
             if number:
                 yield
-            codes.update(dict.fromkeys(part, self._commit(commits, message, part)))
+            store = partial(commits.store, message=message, part=part)
+            codes.update(dict.fromkeys(part, self._commit(store, missed)))
 
     def _commit(
         self,
-        commits: MemberlessCommits,
-        message: msg.Commit,
-        part: Sequence[TopicPartition],
+        store: Callable[[SyncClient], CommitDone | None],
+        missed: Sequence[str],
         fenced: WireCode = WireCode.UNKNOWN_MEMBER_ID,
     ) -> WireCode:
+        """`missed`: the group, once its nodes are not there, and are the coordinator's to make."""
         try:
-            refusal = self.using(lambda client: commits.store(client, message, part))
+            refusal = self.using(store)
+            if missed and refusal is not None and self._have_made(missed[0]):
+                refusal = self.using(store)
         except ZkcoordError:
             return WireCode.COORDINATOR_NOT_AVAILABLE
         if refusal is None:
@@ -197,30 +216,81 @@ class GroupStore:
         alive = refusal.outcome is CommitOutcome.GROUP_ALIVE
         return WireCode.UNKNOWN_MEMBER_ID if alive else WireCode.COORDINATOR_NOT_AVAILABLE
 
+    def _commits(
+        self, group: str, by_state: int | None = None
+    ) -> tuple[MemberlessCommits, list[str]]:
+        """And where it is noted that its nodes are the coordinator's to make."""
+        missed: list[str] = []
+
+        def have_them_made() -> str:
+            missed.append(group)
+            return NOT_MADE
+
+        acl = self._zk.acl
+        return MemberlessCommits(self._layout, group, acl, have_them_made, by_state), missed
+
     def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
         """See `CommitsOfMembers`."""
         message = _message(commit.offsets)
-        commits = MemberlessCommits(
-            self._layout, commit.group, self._zk.acl, by_state=commit.version
-        )
+        commits, missed = self._commits(commit.group, commit.version)
         for part in commits.parts(message):
-            code = self._commit(commits, message, part, WireCode.ILLEGAL_GENERATION)
+            store = partial(commits.store, message=message, part=part)
+            code = self._commit(store, missed, WireCode.ILLEGAL_GENERATION)
             codes.update(dict.fromkeys(part, code))
             yield code is WireCode.ILLEGAL_GENERATION
 
-    def delete(self, group: str) -> WireCode:
-        """Delete a group without members."""
-        found = self.describe(group)
-        if found is None:
-            return WireCode.GROUP_ID_NOT_FOUND
-        if found.members:
-            return WireCode.NON_EMPTY_GROUP
+    def _have_made(self, group: str) -> bool:
+        """Have the coordinator make the nodes of a group. It takes as long as that takes, so one
+        does it at a time, without the sessions; who comes meanwhile is to come again.
+        """
+        if not self._asking.acquire(blocking=False):
+            return False
         try:
-            return self.slowly(lambda client: _deleted(client, self._layout, group))
+            why = have_made(self._zk, self._layout, group)
+        finally:
+            self._asking.release()
+        if why:
+            log.warning("a client's offsets of group %s are not stored: %s", shown(group), why)
+        return not why
+
+    def delete(self, group: str) -> WireCode:
+        """Delete a group without members. What stands against it the log says."""
+        try:
+            found = self.describe(group)
+            if found is None:
+                return WireCode.GROUP_ID_NOT_FOUND
+            if found.members:
+                return WireCode.NON_EMPTY_GROUP
+            return self.slowly(partial(self._delete, group))
         except UnknownGroupError:
             return WireCode.GROUP_ID_NOT_FOUND
+        except RefusedError as error:
+            log.warning(NOT_DELETED, shown(group), error)
+            return WireCode.NON_EMPTY_GROUP
         except ZkcoordError:
             return WireCode.COORDINATOR_NOT_AVAILABLE
+
+    def _delete(self, group: str, client: SyncClient) -> WireCode:
+        deadline = time.monotonic() + DELETION_S
+        by_hand = (
+            f"zkcoord groups delete --unreadable --layout {self._layout.name} {argument(group)}"
+        )
+        deletion = Deletion(
+            client,
+            self._layout,
+            group,
+            False,
+            lambda: int(1000 * (deadline - time.monotonic())),
+            lambda: time.sleep(DELETION_PAUSE_S),
+            Progress(PROG),
+            advice=f"to delete them with the group run {by_hand}",
+        )
+        refusal = deletion.execute().refusal
+        if not refusal:
+            return WireCode.NONE
+        log.warning(NOT_DELETED, shown(group), refusal)
+        denied = deletion.denied
+        return WireCode.GROUP_AUTHORIZATION_FAILED if denied else WireCode.NON_EMPTY_GROUP
 
     def delete_offsets(
         self, group: str, partitions: Sequence[TopicPartition]
@@ -229,30 +299,40 @@ class GroupStore:
         and one for each.
         """
         codes = dict.fromkeys(partitions, WireCode.NONE)
-        led = self.led([group])
-        if led and led[group].view.state.members:
-            return WireCode.NON_EMPTY_GROUP, codes  # which topics they read only they know
-        found = self.describe(group)
-        if found is None:
-            return WireCode.GROUP_ID_NOT_FOUND, codes
-        read = {topic for topics in found.subscribed.values() for topic in topics}
-        chosen: dict[str, tuple[int, ...]] = {}
-        for tp in partitions:
-            if tp.topic in read:
-                codes[tp] = WireCode.GROUP_SUBSCRIBED_TO_TOPIC
-            else:
-                chosen[tp.topic] = (*chosen.get(tp.topic, ()), tp.partition)
-        if not chosen:
-            return WireCode.NONE, codes
         try:
-            refusal = self.slowly(
-                lambda client: OffsetsDeletion(
-                    client, self._layout, group, chosen, Progress(PROG)
-                ).execute()
-            )
+            led = self.led([group])
+            if led and led[group].view.state.members:
+                return WireCode.NON_EMPTY_GROUP, codes  # which topics they read only they know
+            found = self.describe(group)
+            if found is None:
+                return WireCode.GROUP_ID_NOT_FOUND, codes
+            read = {topic for topics in found.subscribed.values() for topic in topics}
+            chosen: dict[str, tuple[int, ...]] = {}
+            for tp in partitions:
+                if tp.topic in read:
+                    codes[tp] = WireCode.GROUP_SUBSCRIBED_TO_TOPIC
+                else:
+                    chosen[tp.topic] = (*chosen.get(tp.topic, ()), tp.partition)
+            if not chosen:
+                return WireCode.NONE, codes
+            return self.slowly(partial(self._delete_offsets, group, chosen)), codes
+        except RefusedError as error:
+            log.warning(OFFSETS_NOT_DELETED, shown(group), error)
         except ZkcoordError:
-            return WireCode.COORDINATOR_NOT_AVAILABLE, codes
-        return (WireCode.COORDINATOR_NOT_AVAILABLE if refusal else WireCode.NONE), codes
+            pass
+        return WireCode.COORDINATOR_NOT_AVAILABLE, codes
+
+    def _delete_offsets(
+        self, group: str, chosen: Mapping[str, tuple[int, ...]], client: SyncClient
+    ) -> WireCode:
+        deletion = OffsetsDeletion(client, self._layout, group, chosen, Progress(PROG))
+        refusal = deletion.execute()
+        if not refusal:
+            return WireCode.NONE
+        log.warning(OFFSETS_NOT_DELETED, shown(group), refusal)
+        if deletion.denied:
+            return WireCode.GROUP_AUTHORIZATION_FAILED
+        return WireCode.COORDINATOR_NOT_AVAILABLE
 
 
 def _message(offsets: Mapping[TopicPartition, tuple[int, str]]) -> msg.Commit:
@@ -262,20 +342,6 @@ def _message(offsets: Mapping[TopicPartition, tuple[int, str]]) -> msg.Commit:
         0,
         {tp: text for tp, (_, text) in offsets.items() if text},
     )
-
-
-def _deleted(client: SyncClient, layout: Layout, group: str) -> WireCode:
-    deadline = time.monotonic() + DELETION_S
-    deletion = Deletion(
-        client,
-        layout,
-        group,
-        False,
-        lambda: int(1000 * (deadline - time.monotonic())),
-        lambda: time.sleep(DELETION_PAUSE_S),
-        Progress(PROG),
-    )
-    return WireCode.NON_EMPTY_GROUP if deletion.execute().refusal else WireCode.NONE
 
 
 def _names(answer: object) -> tuple[str, ...]:

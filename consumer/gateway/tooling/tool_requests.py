@@ -19,9 +19,11 @@ from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_frame
 from consumer.gateway.relay.connection import ClientConnection
+from consumer.gateway.relay.rewriting import Place
 from consumer.gateway.rights.asking import OF_GROUPS, OF_TOPICS, permissions, split, topics_of
 from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling import answers
+from consumer.gateway.tooling.parted import coordinators, joined, parted
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
@@ -45,7 +47,8 @@ class OnThread(Protocol):
 
 class ToolRequests:
     """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread;
-    `delete_led`, there, has a group deleted whose leader is a client.
+    `is_ours`: whether a group is coordinated here; `delete_led`, on the members' thread, has one
+    deleted whose leader is a client.
     """
 
     def __init__(
@@ -54,9 +57,11 @@ class ToolRequests:
         groups: WireGroups,
         run: OnThread,
         ask_members: OnThread,
+        is_ours: Callable[[str], bool],
         delete_led: DeleteLed,
     ) -> None:
         self.store = store
+        self._is_ours = is_ours
         self.groups = groups
         self._run = run
         self._ask_members = ask_members
@@ -67,27 +72,37 @@ class ToolRequests:
         self, connection: ClientConnection, head: Head, body: Any
     ) -> Coroutine[Any, Any, None]:
         """Answer a request, if its client may know or do that. What is asked about that is asked at
-        once.
+        once, and so is the broker about groups of its own.
         """
+        body, about_theirs = parted(head, body, self._is_ours)
+        theirs = None if about_theirs is None else connection.ask(*about_theirs)
         named = topics_of(head, body)
         groups = permissions(connection, OF_GROUPS[head.key], frames.group_of(head, body))
         right = OF_TOPICS.get(head.key, Right.DESCRIBE_TOPIC)
         topics = permissions(connection, right, named.topics)
         if named.and_all:
             connection.hold_up()
-        return self._alone(connection, self._answer(connection, head, body, groups, topics))
+        return self._alone(connection, self._answer(connection, head, body, groups, topics, theirs))
 
     async def _answer(
-        self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        may: May,
+        topics: May,
+        theirs: Awaitable[bytes] | None,
     ) -> None:
         groups = frames.group_of(head, body)
+        kafkas = None if theirs is None else await theirs
         permitted = await topics
-        if await may != frozenset(groups):
-            return await self._blocking(connection, head, partial(answers.refused, head, body))
         work: Callable[[], bytes | None]
+        if await may != frozenset(groups):
+            work = partial(answers.refused, head, body)
+            return await self._blocking(connection, head, work, kafkas)
         match head.key:
             case frames.OFFSET_FETCH:
-                return await self._fetch(connection, head, body, permitted)
+                return await self._fetch(connection, head, body, permitted, kafkas)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
                 work = partial(answers.describe_groups, self.store, head, body, known)
@@ -96,7 +111,7 @@ class ToolRequests:
                 work = partial(answers.delete_groups, self.store, head, body, led)
             case _:
                 work = partial(answers.delete_offsets, self.store, head, body, permitted)
-        return await self._blocking(connection, head, work)
+        return await self._blocking(connection, head, work, kafkas)
 
     async def _deleted_led(self, groups: list[str]) -> dict[str, WireCode]:
         """Of those whose leader is a client, or was: what the coordinator says."""
@@ -113,7 +128,12 @@ class ToolRequests:
         return codes
 
     async def _fetch(
-        self, connection: ClientConnection, head: Head, body: Any, permitted: frozenset[str]
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        permitted: frozenset[str],
+        kafkas: bytes | None,
     ) -> None:
         """OffsetFetch: of topics that may be described. Which they are of who asks for all is known
         when what is stored has been read.
@@ -127,7 +147,7 @@ class ToolRequests:
         if more := sorted(stored - permitted):
             permitted |= await permissions(connection, Right.DESCRIBE_TOPIC, more, head)
         encode = partial(frames.fetched_offsets, head, body, found, permitted)
-        await self._blocking(connection, head, encode)
+        await self._blocking(connection, head, encode, kafkas)
 
     def commit(
         self, connection: ClientConnection, head: Head, body: Any, request: CommitRequest
@@ -156,20 +176,25 @@ class ToolRequests:
         return await self._blocking(connection, head, partial(next, work))
 
     async def listed(
-        self, connection: ClientConnection, head: Head, body: Any, answer: bytes
+        self, connection: ClientConnection, head: Head, body: Any, names_ours: bool, answer: bytes
     ) -> None:
-        """ListGroups: what the broker has listed, with those of ours that its client may describe.
-        The client is held up meanwhile.
+        """ListGroups: what the broker has listed, but for groups whose names are coordinated here
+        (described is what is of them here), with those of ours that its client may describe, where
+        the port `names_ours`. The client is held up meanwhile.
         """
         with _answered(connection):
             kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
+            others = [group for group in kafkas.groups if not self._is_ours(group.group_id)]
             await connection.room(head)
-            ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
-            if ours is not None:
+            ours: list[Any] | None = []
+            if names_ours:
+                ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
+            if ours:
+                ours = [group for group in ours if self._is_ours(group.group_id)]
                 names = [group.group_id for group in ours]
                 may = await permissions(connection, Right.DESCRIBE, names, head)
                 ours = [group for group in ours if group.group_id in may]
-            work = partial(answers.list_groups, head, ours, list(kafkas.groups))
+            work = partial(answers.list_groups, head, ours, kafkas, others)
             await self._blocking(connection, head, work)
 
     def name_coordinator(
@@ -196,6 +221,22 @@ class ToolRequests:
         found = frames.found_coordinator(head, keys, permitted, node_id, address)
         connection.answer_later(head, found, OK if permitted.issuperset(keys) else REFUSED)
 
+    async def name_some(
+        self,
+        connection: ClientConnection,
+        head: Head,
+        keys: tuple[str, ...],
+        at: Callable[[], tuple[int, Address]],
+        place: Place,
+        answer: bytes,
+    ) -> None:
+        """FindCoordinator: `keys` are coordinated here, and others are not, of which the broker has
+        answered.
+        """
+        with _answered(connection):
+            found = coordinators(head, keys, at(), place, answer)
+            connection.answer_later(head, found, codes_of_frame(head, found))
+
     async def _alone(self, connection: ClientConnection, work: Coroutine[Any, Any, None]) -> None:
         """After those of the same connection."""
         with _answered(connection):
@@ -203,13 +244,20 @@ class ToolRequests:
                 await work
 
     async def _blocking(
-        self, connection: ClientConnection, head: Head, work: Callable[[], bytes | None]
+        self,
+        connection: ClientConnection,
+        head: Head,
+        work: Callable[[], bytes | None],
+        kafkas: bytes | None = None,
     ) -> None:
-        """Answer with what blocks."""
+        """Answer with what blocks, and with what the broker has said of groups of its own."""
 
         def answered() -> tuple[bytes, frozenset[int]] | None:
             frame = work()
-            return None if frame is None else (frame, codes_of_frame(head, frame))
+            if frame is None:
+                return None
+            codes = codes_of_frame(head, frame)
+            return frame if kafkas is None else joined(head, frame, kafkas), codes
 
         await connection.room(head)
         connection.answer_later(head, *await self._in_parts(answered))

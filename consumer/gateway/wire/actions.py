@@ -55,6 +55,11 @@ class WireTimes:
     heartbeat_first_ms: int = 3_000
     """How long a heartbeat is parked at most before the client's interval is known."""
 
+    returned_beat_ms: int = 500
+    """The same of the first one of a client that comes from another gateway: nobody here knows
+    since when it has had no answer that keeps its session alive.
+    """
+
     heartbeat_part: float = 0.97
     """Part of the client's interval for which a heartbeat is parked: some clients send none while
     one is under way.

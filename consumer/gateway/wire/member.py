@@ -99,6 +99,7 @@ class WireMember:
         self.client_id, self.host = client.client_id, client.host
         self.has, self.synced, self._joined = client.has, True, True
         self.presence.seen_ms = now_ms
+        self._interval.returned()
         self._restoring = Restoring(self.times, now_ms, client.has, client.generation)
         self._out.append(Tell(msg.Subscribe(Subscription(dict.fromkeys(client.topics, 1)))))
 
@@ -197,7 +198,7 @@ class WireMember:
             code = WireCode.REBALANCE_IN_PROGRESS
         if code is not WireCode.NONE or caller.is_shared or self.protocol in WAITING:
             return self._reply(ticket, BeatAnswer(code))
-        until = now_ms + self._interval.hold_ms(self.session_timeout_ms)
+        until = self._interval.parked_until_ms(now_ms, self.session_timeout_ms)
         self.parked_beat = Parked(ticket, caller.connection, until, caller.asks_again)
 
     def commit(self, now_ms: int, ticket: int, connection: int, request: CommitRequest) -> None:

@@ -90,10 +90,16 @@ class HeartbeatInterval:
         self._intervals: deque[int] = deque(maxlen=INTERVALS_KEPT)
         self._last_ms: int | None = None
         self._ended_well = True
+        self._is_first = False
+        self._until_ms = 0
+
+    def returned(self) -> None:
+        """Its client comes from another gateway: the next one is to be answered well, and soon."""
+        self._ended_well, self._is_first = False, True
 
     def answered(self, code: WireCode) -> None:
         """How the last one was answered."""
-        self._ended_well = code is not WireCode.REQUEST_TIMED_OUT
+        self._ended_well, self._is_first = code is not WireCode.REQUEST_TIMED_OUT, False
 
     def overtaken(self, comes_again: bool) -> WireCode:
         """What to answer one behind which another request stands: a client that sends the next one
@@ -120,9 +126,20 @@ class HeartbeatInterval:
         self._intervals.clear()
         self._last_ms = None
 
-    def hold_ms(self, session_ms: int) -> int:
-        """How long to park a heartbeat."""
+    def parked_until_ms(self, now_ms: int, session_ms: int) -> int:
+        """Until when to park a heartbeat. One that comes again stands for the one before: it waits
+        no longer than that would have, or its client's session ends meanwhile.
+        """
+        until_ms = now_ms + self._hold_ms(session_ms)
+        if not (self._ended_well or self._is_first):
+            until_ms = min(until_ms, self._until_ms)
+        self._until_ms = until_ms
+        return until_ms
+
+    def _hold_ms(self, session_ms: int) -> int:
         session_part = session_ms // 3
+        if self._is_first:
+            return min(self._times.returned_beat_ms, session_part)
         if not self._intervals:
             return min(self._times.heartbeat_first_ms, session_part)
         return min(int(median(self._intervals) * self._times.heartbeat_part), session_part)

@@ -152,9 +152,10 @@ def test_who_comes_back_votes_in_the_place_of_who_was_there() -> None:
     ways = {"xy": named("x", "y"), "yx": named("y", "x")}
     for name, way in (("a", "xy"), ("b", "yx")):
         seats.add(Seat(member_of(join(1, ways[way], instance=name), name)))
-    assert seats.elected_with(member_of(join(2, ways["xy"], instance="a"), "a2"), "a") == "x"
+    again = member_of(join(2, ways["xy"], instance="a"), "a2")
+    assert seats.elected_with(again, "a") == "x"
     seats.add(Seat(member_of(join(1, ways["yx"], instance="c"), "c")))
-    assert seats.elected() == "y"
+    assert seats.elected() == seats.elected_with(again, "a") == "y"
     assert seats.elected_with(member_of(join(2, ways["xy"], instance="b"), "b2"), "b") == "x"
 
 

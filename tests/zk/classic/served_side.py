@@ -26,7 +26,6 @@ from zkcoord.core.classic.requests import (
     Opaque,
 )
 from zkcoord.core.classic.state import ClassicOptions, ClassicPhase
-from zkcoord.core.classic.view import ClassicView
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
@@ -39,7 +38,8 @@ from zkcoord.znodes.classic.documents import (
     decode_state,
     encode_ask,
 )
-from zkcoord.znodes.classic.paths import ClassicPaths, member_digest, request_name
+from zkcoord.znodes.classic.paths import ClassicPaths, request_name
+from zkcoord.znodes.classic.view import ClassicView
 from zkcoord.znodes.paths import Layout, parents
 
 GROUP = "g"
@@ -132,9 +132,7 @@ class ServedSide:
         decided = None if state is None else decode_state(GROUP, state)
         since = decode_round(GROUP, begun or b"")
         assert not isinstance(decided, Malformed) and not isinstance(since, Malformed)
-        return ClassicView(
-            decided, since.rebalances, lambda member_id: since.gone.get(member_digest(member_id))
-        )
+        return ClassicView(decided, since)
 
     def data(self, path: str) -> bytes | None:
         """Of a node."""

@@ -36,7 +36,9 @@ class DeletedOffset:
 
 
 class OffsetsDeletion:
-    """The deletion of one group's offsets: `chosen` is topic -> partitions, None for all of it."""
+    """The deletion of one group's offsets: `chosen` is topic -> partitions, None for all of it.
+    `denied`: a right was missing.
+    """
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class OffsetsDeletion:
         self.chosen = chosen
         self.progress = progress
         self.done: list[DeletedOffset] = []
+        self.denied = False
 
     def plan(self) -> list[DeletedOffset]:
         """What would be deleted; deletes nothing. Raises `RefusedError`, `UnknownGroupError`."""
@@ -129,6 +132,7 @@ class OffsetsDeletion:
             ops = [op for group in groups[:count] for op in group]
             result = self.client.multi(ops)
             if isinstance(result, Rejected) and result.error not in CHANGED:
+                self.denied = result.error is ZkError.NO_AUTH
                 return (
                     f"ZooKeeper refused to delete {ops[result.index].path} ({result.error.value}):"
                     " give credentials that may (--zookeeper-user)"

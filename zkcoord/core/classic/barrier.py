@@ -70,7 +70,7 @@ class Expiries:
         """The earliest time at which one is gone."""
         while self._heap:
             at_ms, member_id = self._heap[0]
-            if self._earliest.get(member_id) == at_ms and self._at.get(member_id) == at_ms:
+            if self._at.get(member_id) == at_ms:
                 return at_ms
             heapq.heappop(self._heap)
             if self._earliest.get(member_id) == at_ms:

@@ -19,6 +19,7 @@ from functools import cached_property
 
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.port import PERMISSIONS, AclEntry, Create, Op
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import CONSUMERS, GATEWAYS_ABOVE, LAYOUTS, Layout, parents
 
@@ -107,6 +108,46 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule("root above the gateways", lambda lay: GATEWAYS_ABOVE, "r", "nothing"),
     AclRule("gateways", lambda lay: lay.gateways, "r", "nothing: clients are sent there"),
     AclRule("gateway", lambda lay: f"{lay.gateways}/{ANY}", "r", "nothing"),
+    AclRule("root of client-led groups", lambda lay: ClassicPaths(lay).root, "r", "nothing"),
+    AclRule(
+        "requests of gateways",
+        lambda lay: ClassicPaths(lay).requests,
+        "rcd",
+        "ask for a client that joins, syncs or leaves, and take that back",
+    ),
+    AclRule(
+        "request of a gateway", lambda lay: ClassicPaths(lay).request(ANY), "r", "read the answer"
+    ),
+    AclRule("client-led groups", lambda lay: ClassicPaths(lay).groups, "r", "nothing"),
+    AclRule("client-led group", lambda lay: ClassicPaths(lay).group(ANY), "r", "nothing"),
+    AclRule(
+        "state of a client-led group",
+        lambda lay: ClassicPaths(lay).state(ANY),
+        "r",
+        "answer heartbeats, check its version when offsets are stored",
+    ),
+    AclRule(
+        "round of a client-led group",
+        lambda lay: ClassicPaths(lay).round(ANY),
+        "r",
+        "answer heartbeats",
+    ),
+    AclRule("blobs", lambda lay: ClassicPaths(lay).blobs(ANY), "r", "nothing"),
+    AclRule(
+        "blob", lambda lay: ClassicPaths(lay).blob(ANY, ANY), "r", "tell clients what others said"
+    ),
+    AclRule(
+        "presence",
+        lambda lay: ClassicPaths(lay).presences(ANY),
+        "rcd",
+        "say which clients a gateway serves",
+    ),
+    AclRule(
+        "presence of a client",
+        lambda lay: f"{ClassicPaths(lay).presences(ANY)}/{ANY}",
+        "r",
+        "see that it is served",
+    ),
     AclRule(
         "group's node above its offsets",
         lambda lay: f"{CONSUMERS}/{ANY}",

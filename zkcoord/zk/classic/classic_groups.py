@@ -22,7 +22,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.edge import Edge
-from zkcoord.zk.classic.served_group import Found, ServedGroup
+from zkcoord.zk.classic.served_group import Found, ServedClassicGroup
 from zkcoord.zk.port import (
     AclEntry,
     Change,
@@ -97,7 +97,7 @@ class ClassicGroups:
         self._has_members = has_members
         self._options = options
         self._makes_roots = makes_roots
-        self._groups: dict[str, ServedGroup] = {}
+        self._groups: dict[str, ServedClassicGroup] = {}
         self._waiting: deque[str] = deque()
         self._seen: set[str] = set()
         self._reading = 0
@@ -115,7 +115,7 @@ class ClassicGroups:
         """Whether its connection is gone."""
         return self._edge.dead
 
-    def group(self, name: str) -> ServedGroup | None:
+    def group(self, name: str) -> ServedClassicGroup | None:
         """One of them."""
         return self._groups.get(name)
 
@@ -190,7 +190,7 @@ class ClassicGroups:
             frozenset(_names(blobs)),
             {name for name in _names(presence) if is_member_digest(name)},
         )
-        self._groups[group] = ServedGroup(group, self._edge, self._options, found)
+        self._groups[group] = ServedClassicGroup(group, self._edge, self._options, found)
         self._note_wake(group)
 
     def _begin_serving(self) -> None:
@@ -299,7 +299,7 @@ class ClassicGroups:
             if isinstance(ask.request, ClassicJoin) and self._has_members(ask.group):
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
                 return self._reply(ticket, classic_refusal(ask.request, code))
-            group = ServedGroup(ask.group, self._edge, self._options)
+            group = ServedClassicGroup(ask.group, self._edge, self._options)
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
 

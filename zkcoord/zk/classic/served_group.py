@@ -48,13 +48,13 @@ from zkcoord.zk.classic.blobs import Blobs
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.port import Delete, Op, Rejected, SetData, ZkError
 from zkcoord.znodes.classic.documents import (
-    BLOB_BYTES_MAX,
     AskedOfGroup,
     ClassicRound,
     encode_round,
     encode_state,
     state_bytes,
 )
+from zkcoord.znodes.classic.fields import BLOB_BYTES_MAX
 from zkcoord.znodes.classic.paths import member_digest
 from zkcoord.znodes.names import printable
 
@@ -78,7 +78,7 @@ class Found:
     presence: set[str] = field(default_factory=set)
 
 
-class ServedGroup:
+class ServedClassicGroup:
     """See the module. `found` (None: nothing is written of it)."""
 
     def __init__(

@@ -8,11 +8,8 @@ says how many parts it has. Decoding never raises: a document that is not one is
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.classic.requests import (
@@ -29,8 +26,6 @@ from zkcoord.core.classic.requests import (
     ClassicSynced,
     JoinedPeer,
     Leaver,
-    Opaque,
-    Protocols,
 )
 from zkcoord.core.classic.state import (
     ASSIGNMENT_BYTES_MAX,
@@ -46,6 +41,19 @@ from zkcoord.core.classic.state import (
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
 from zkcoord.znodes import names
+from zkcoord.znodes.classic.fields import (
+    at_most,
+    code_in,
+    flag,
+    from_base64,
+    listed,
+    maybe,
+    of_ref,
+    pairs,
+    ref,
+    text,
+    to_base64,
+)
 from zkcoord.znodes.strict_json import (
     JsonObject,
     UnfitField,
@@ -66,10 +74,6 @@ PART_BYTES = 512 * 1024
 PARTS_MAX = 16
 REQUEST_BYTES_MAX = PART_BYTES * PARTS_MAX
 NODE_BYTES_MAX = 1_000_000
-BLOB_BYTES_MAX = 900_000
-"""Of one member's metadata for one protocol, or of its assignment: what a node holds."""
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 AskedOfGroup = ClassicJoin | ClassicSync | ClassicLeave | ClassicDelete
 
@@ -117,7 +121,7 @@ def decode_ask(node: str, data: bytes) -> ClassicAsk | InParts | Malformed:
         integer(document, "version", VERSION, VERSION)
         if "parts" in document:
             return InParts(integer(document, "parts", 1, PARTS_MAX))
-        group = _text(document, "group", names.NAME_CHARS_MAX)
+        group = text(document, "group", names.NAME_CHARS_MAX)
         if not names.is_group(group):
             raise UnfitField("group is no name of a group")
         return ClassicAsk(group, _request(document))
@@ -133,7 +137,7 @@ def _of_request(request: AskedOfGroup) -> JsonObject:
                 "member": request.member_id,
                 "fresh": request.fresh_id,
                 "type": request.protocol_type,
-                "protocols": [[name, _base64(data)] for name, data in request.protocols],
+                "protocols": [[name, to_base64(data)] for name, data in request.protocols],
                 "session": request.session_timeout_ms,
                 "rebalance": request.rebalance_timeout_ms,
                 "instance": request.instance,
@@ -151,7 +155,7 @@ def _of_request(request: AskedOfGroup) -> JsonObject:
                 "instance": request.instance,
                 "type": request.protocol_type,
                 "protocol": request.protocol,
-                "assignments": [[member, _base64(data)] for member, data in request.assignments],
+                "assignments": [[member, to_base64(data)] for member, data in request.assignments],
             }
         case ClassicLeave():
             return {
@@ -166,38 +170,40 @@ def _of_request(request: AskedOfGroup) -> JsonObject:
 
 
 def _request(document: JsonObject) -> AskedOfGroup:
-    ask = _text(document, "ask", 10)
+    ask = text(document, "ask", 10)
     match ask:
         case "join":
-            protocols = _pairs(document, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, _bytes)
-            _at_most(protocols, "protocols", GROUP_METADATA_BYTES_MAX)
+            protocols = pairs(document, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, from_base64)
+            at_most(protocols, "protocols", GROUP_METADATA_BYTES_MAX)
             return ClassicJoin(
-                _text(document, "member", MEMBER_ID_CHARS_MAX),
-                _text(document, "fresh", MEMBER_ID_CHARS_MAX),
-                _text(document, "type", PROTOCOL_CHARS_MAX),
+                text(document, "member", MEMBER_ID_CHARS_MAX),
+                text(document, "fresh", MEMBER_ID_CHARS_MAX),
+                text(document, "type", PROTOCOL_CHARS_MAX),
                 protocols,
                 integer(document, "session", 0, INT32_MAX),
                 integer(document, "rebalance", 0, INT32_MAX),
-                _maybe(document, "instance", INSTANCE_CHARS_MAX),
-                _flag(document, "named_first"),
-                _flag(document, "may_skip"),
+                maybe(document, "instance", INSTANCE_CHARS_MAX),
+                flag(document, "named_first"),
+                flag(document, "may_skip"),
                 free_text(document, "client", WORDS_CHARS_MAX),
                 free_text(document, "host", WORDS_CHARS_MAX),
                 free_text(document, "reason", WORDS_CHARS_MAX),
             )
         case "sync":
-            assignments = _pairs(document, "assignments", MEMBERS_MAX, MEMBER_ID_CHARS_MAX, _bytes)
-            _at_most(assignments, "assignments", ASSIGNMENT_BYTES_MAX)
+            assignments = pairs(
+                document, "assignments", MEMBERS_MAX, MEMBER_ID_CHARS_MAX, from_base64
+            )
+            at_most(assignments, "assignments", ASSIGNMENT_BYTES_MAX)
             return ClassicSync(
-                _text(document, "member", MEMBER_ID_CHARS_MAX),
+                text(document, "member", MEMBER_ID_CHARS_MAX),
                 integer(document, "generation", -INT32_MAX, INT32_MAX),
-                _maybe(document, "instance", INSTANCE_CHARS_MAX),
-                _maybe(document, "type", PROTOCOL_CHARS_MAX),
-                _maybe(document, "protocol", PROTOCOL_CHARS_MAX),
+                maybe(document, "instance", INSTANCE_CHARS_MAX),
+                maybe(document, "type", PROTOCOL_CHARS_MAX),
+                maybe(document, "protocol", PROTOCOL_CHARS_MAX),
                 assignments,
             )
         case "leave":
-            return ClassicLeave(tuple(map(_leaver, _list(document, "members", LEAVERS_MAX))))
+            return ClassicLeave(tuple(map(_leaver, listed(document, "members", LEAVERS_MAX))))
         case "delete":
             return ClassicDelete()
         case _:
@@ -232,7 +238,7 @@ def encode_answer(answer: ClassicAnswer) -> bytes:
                 "leader": answer.leader,
                 "skip": answer.skip_assignment,
                 "members": [
-                    [one.member_id, one.instance, *_of_ref(one.metadata)] for one in answer.members
+                    [one.member_id, one.instance, *of_ref(one.metadata)] for one in answer.members
                 ],
             }
         case ClassicSynced():
@@ -240,7 +246,7 @@ def encode_answer(answer: ClassicAnswer) -> bytes:
                 "answer": "synced",
                 "type": answer.protocol_type,
                 "protocol": answer.protocol,
-                "assignment": _of_ref(answer.assignment),
+                "assignment": of_ref(answer.assignment),
             }
         case ClassicLeft():
             document |= {"answer": "left", "members": [int(code) for code in answer.members]}
@@ -256,28 +262,30 @@ def decode_answer(node: str, data: bytes) -> ClassicAnswer | Malformed | None:
         integer(document, "version", VERSION, VERSION)
         if "answer" not in document:
             return None
-        code = _code(required(document, "code"))
-        match _text(document, "answer", 10):
+        code = code_in(required(document, "code"))
+        match text(document, "answer", 10):
             case "joined":
                 return ClassicJoined(
                     code,
-                    _text(document, "member", MEMBER_ID_CHARS_MAX),
+                    text(document, "member", MEMBER_ID_CHARS_MAX),
                     integer(document, "generation", -1, INT32_MAX),
-                    _maybe(document, "type", PROTOCOL_CHARS_MAX),
-                    _maybe(document, "protocol", PROTOCOL_CHARS_MAX),
-                    _text(document, "leader", MEMBER_ID_CHARS_MAX),
-                    tuple(map(_peer, _list(document, "members", MEMBERS_MAX))),
-                    _flag(document, "skip"),
+                    maybe(document, "type", PROTOCOL_CHARS_MAX),
+                    maybe(document, "protocol", PROTOCOL_CHARS_MAX),
+                    text(document, "leader", MEMBER_ID_CHARS_MAX),
+                    tuple(map(_peer, listed(document, "members", MEMBERS_MAX))),
+                    flag(document, "skip"),
                 )
             case "synced":
                 return ClassicSynced(
                     code,
-                    _maybe(document, "type", PROTOCOL_CHARS_MAX),
-                    _maybe(document, "protocol", PROTOCOL_CHARS_MAX),
-                    _ref(required(document, "assignment")),
+                    maybe(document, "type", PROTOCOL_CHARS_MAX),
+                    maybe(document, "protocol", PROTOCOL_CHARS_MAX),
+                    ref(required(document, "assignment")),
                 )
             case "left":
-                return ClassicLeft(code, tuple(map(_code, _list(document, "members", LEAVERS_MAX))))
+                return ClassicLeft(
+                    code, tuple(map(code_in, listed(document, "members", LEAVERS_MAX)))
+                )
             case "said":
                 return ClassicSaid(code)
             case _:
@@ -288,10 +296,10 @@ def decode_answer(node: str, data: bytes) -> ClassicAnswer | Malformed | None:
 
 def _peer(entry: object) -> JoinedPeer:
     match entry:
-        case [str(member_id), (None | str()) as instance, *ref] if (
+        case [str(member_id), (None | str()) as instance, *rest] if (
             len(member_id) <= MEMBER_ID_CHARS_MAX and len(instance or "") <= INSTANCE_CHARS_MAX
         ):
-            return JoinedPeer(member_id, instance, _ref(ref))
+            return JoinedPeer(member_id, instance, ref(rest))
     raise UnfitField("members holds an entry that is no member")
 
 
@@ -321,14 +329,14 @@ def _of_member(member: ClassicMember) -> JsonObject:
         "host": member.host,
         "session": member.session_timeout_ms,
         "rebalance": member.rebalance_timeout_ms,
-        "protocols": [[name, *_of_ref(data)] for name, data in member.protocols],
-        "assignment": _of_ref(member.assignment),
+        "protocols": [[name, *of_ref(data)] for name, data in member.protocols],
+        "assignment": of_ref(member.assignment),
     }
 
 
 def state_bytes(member: ClassicMember) -> int:
     """How much room a member takes in the state's node."""
-    return len(to_bytes(_of_member(member))) + len(_of_ref(BlobRef("0" * 64, INT32_MAX))) + 80
+    return len(to_bytes(_of_member(member))) + len(of_ref(BlobRef("0" * 64, INT32_MAX))) + 80
 
 
 def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
@@ -336,23 +344,23 @@ def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
 
     def read(document: JsonObject) -> ClassicState:
         integer(document, "version", VERSION, VERSION)
-        phase = _PHASES.get(_text(document, "phase", 30))
+        phase = _PHASES.get(text(document, "phase", 30))
         if phase is None:
             raise UnfitField(f"phase is not one of {', '.join(_PHASES)}")
-        members = tuple(map(_member, _list(document, "members", MEMBERS_MAX)))
-        leader = _text(document, "leader", MEMBER_ID_CHARS_MAX)
+        members = tuple(map(_member, listed(document, "members", MEMBERS_MAX)))
+        leader = text(document, "leader", MEMBER_ID_CHARS_MAX)
         ids = {one.member_id for one in members}
         if len(ids) < len(members):
             raise UnfitField("a member is there twice")
         if (phase is ClassicPhase.EMPTY) != (not members) or leader not in (ids or {""}):
             raise UnfitField("members, leader and phase do not fit together")
-        protocol = _text(document, "protocol", PROTOCOL_CHARS_MAX)
+        protocol = text(document, "protocol", PROTOCOL_CHARS_MAX)
         if any(protocol not in {name for name, _ in one.protocols} for one in members):
             raise UnfitField("not every member supports the protocol")
         return ClassicState(
             phase,
             integer(document, "generation", 0, INT32_MAX),
-            _text(document, "type", PROTOCOL_CHARS_MAX),
+            text(document, "type", PROTOCOL_CHARS_MAX),
             protocol,
             leader,
             members,
@@ -371,14 +379,14 @@ def _member(entry: object) -> ClassicMember:
     if type(entry) is not dict:
         raise UnfitField("members holds an entry that is no member")
     return ClassicMember(
-        _text(entry, "member", MEMBER_ID_CHARS_MAX),
-        _maybe(entry, "instance", INSTANCE_CHARS_MAX),
+        text(entry, "member", MEMBER_ID_CHARS_MAX),
+        maybe(entry, "instance", INSTANCE_CHARS_MAX),
         free_text(entry, "client", WORDS_CHARS_MAX),
         free_text(entry, "host", WORDS_CHARS_MAX),
         integer(entry, "session", 0, INT32_MAX),
         integer(entry, "rebalance", 0, INT32_MAX),
-        _pairs(entry, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, _ref),
-        _ref(required(entry, "assignment")),
+        pairs(entry, "protocols", PROTOCOLS_MAX, PROTOCOL_CHARS_MAX, ref),
+        ref(required(entry, "assignment")),
     )
 
 
@@ -413,96 +421,9 @@ def decode_round(group: str, data: bytes) -> ClassicRound | Malformed:
         begun = required(document, "rebalances")
         return ClassicRound(
             None if begun is None else integer(document, "rebalances", 0, INT32_MAX),
-            {member: _code(code) for member, code in gone.items()},
+            {member: code_in(code) for member, code in gone.items()},
         )
 
     if not data:
         return ClassicRound()
     return reading("round of a group", group, data, read, NODE_BYTES_MAX)
-
-
-# fields
-
-
-def _text(document: JsonObject, key: str, chars_max: int) -> str:
-    required(document, key)
-    return free_text(document, key, chars_max)
-
-
-def _maybe(document: JsonObject, key: str, chars_max: int) -> str | None:
-    return None if required(document, key) is None else free_text(document, key, chars_max)
-
-
-def _flag(document: JsonObject, key: str) -> bool:
-    value = required(document, key)
-    if type(value) is not bool:
-        raise UnfitField(f"{key} is not true or false")
-    return value
-
-
-def _list(document: JsonObject, key: str, most: int) -> list[object]:
-    value = required(document, key)
-    if type(value) is not list or len(value) > most:
-        raise UnfitField(f"{key} is not a list of at most {most}")
-    return value
-
-
-def _pairs(
-    document: JsonObject, key: str, most: int, chars_max: int, read: Callable[[object], Opaque]
-) -> Protocols:
-    found = []
-    for entry in _list(document, key, most):
-        match entry:
-            case [str(name), *rest] if len(name) <= chars_max:
-                found.append((name, read(rest)))
-            case _:
-                raise UnfitField(f"{key} holds an entry that has no name")
-    return tuple(found)
-
-
-def _at_most(pairs: Protocols, key: str, bytes_max: int) -> None:
-    if sum(len(data) for _, data in pairs) > bytes_max:
-        raise UnfitField(f"{key} are more than {bytes_max} bytes")
-
-
-def _base64(data: Opaque) -> str:
-    assert isinstance(data, bytes), "a request holds the bytes themselves"
-    return base64.b64encode(data).decode("ascii")
-
-
-def _bytes(rest: object) -> bytes:
-    match rest:
-        case [str(text)]:
-            try:
-                return base64.b64decode(text, validate=True)
-            except (binascii.Error, ValueError) as error:
-                raise UnfitField("bytes are not base64") from error
-        case _:
-            raise UnfitField("bytes are not base64")
-
-
-def _of_ref(data: Opaque) -> list[object]:
-    if isinstance(data, BlobRef):
-        return [data.digest, data.size]
-    assert not data, "bytes that are answered, or decided, are blobs"
-    return []
-
-
-def _ref(rest: object) -> Opaque:
-    match rest:
-        case []:
-            return b""
-        case [str(digest), int(size)] if (
-            _DIGEST.fullmatch(digest) and type(size) is int and 0 < size <= BLOB_BYTES_MAX
-        ):
-            return BlobRef(digest, size)
-    raise UnfitField("what names bytes is no digest and size")
-
-
-def _code(value: object) -> WireCode:
-    if type(value) is not int or value not in _CODES:
-        raise UnfitField("a code that is none")
-    return _CODES[value]
-
-
-_CODES = {int(code): code for code in WireCode}

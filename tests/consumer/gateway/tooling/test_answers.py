@@ -185,4 +185,4 @@ def test_who_describes_or_lists_holds_up_nobody_who_asks_where_it_stands(store: 
     finally:
         go_on.set()
         lister.join()
-    assert [group.name for group in store.groups()] == []
+    assert [group.name for group in store.groups()] == ["g"]

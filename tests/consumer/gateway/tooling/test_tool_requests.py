@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
+from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import (
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -26,11 +27,19 @@ from consumer.gateway.wire.requests import CommitRequest
 from tests.consumer.gateway.recordings import framed, requests
 from tests.consumer.gateway.rights.broker import GuardedConnection
 from zkcoord.core.error_codes import WireCode
-from zkcoord.core.model import TopicPartition
+from zkcoord.core.model import GroupState, TopicPartition
+from zkcoord.errors import UnavailableError
+from zkcoord.zk.sync.group_snapshot import GroupListed
 
 LARGE, PARTS, THREADS = 20, 30, 4
 PART_S = 0.005
 FETCH_V = 5
+LIST_V = 4
+
+
+def is_ours(group: str) -> bool:
+    """Whether it is coordinated here."""
+    return not group.startswith("kafkas")
 
 
 class Store:
@@ -39,6 +48,13 @@ class Store:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.parts = 0
+        self.names: list[str] | None = []
+
+    def groups(self) -> list[GroupListed]:
+        """Those of `names`."""
+        if self.names is None:
+            raise UnavailableError("gone")
+        return [GroupListed(name, GroupState.EMPTY, 0, 0, ()) for name in self.names]
 
     def offsets(
         self, group: str, partitions: list[TopicPartition] | None, found: Offsets
@@ -110,6 +126,7 @@ class Scene:
             cast("Any", None),
             self._run,
             self._run,
+            is_ours,
             lambda group, said: None,
         )
 
@@ -124,6 +141,25 @@ class Scene:
         head = frames.decode_head(frame)
         answering = self.tools.answer(cast("Any", client), head, frames.decode(head, frame))
         return asyncio.ensure_future(answering)
+
+    def lists(
+        self, client: Client, *kafkas: str, names_ours: bool = True, code: int = 0
+    ) -> asyncio.Task[None]:
+        """ListGroups, where the broker has these."""
+        frame = framed(LIST_V, ListGroupsRequest(states_filter=[]))[4:]
+        head = frames.decode_head(frame)
+        of = ListGroupsResponse.ListedGroup
+        said = ListGroupsResponse(
+            throttle_time_ms=0,
+            error_code=code,
+            groups=[of(group_id=name, protocol_type="", group_state="Dead") for name in kafkas],
+        )
+        said.API_VERSION = LIST_V
+        said.with_header(correlation_id=head.correlation_id)
+        answer = bytes(said.encode(header=True, framed=False))
+        body = frames.decode(head, frame)
+        listing = self.tools.listed(cast("Any", client), head, body, names_ours, answer)
+        return asyncio.ensure_future(listing)
 
     def commits(self, client: Client, group: str) -> asyncio.Task[None]:
         """OffsetCommit without a member."""
@@ -243,5 +279,42 @@ def test_a_tools_commit_stores_what_is_of_topics_that_may_be_read() -> None:
         found = OffsetCommitResponse.decode(client.answer[4:], version=0, header=True)
         assert [p.error_code for t in found.topics for p in t.partitions] == [29]
         assert client.counts == {"read": 1, "read_topic": 1}
+
+    asyncio.run(run())
+
+
+def names_in(client: Client) -> tuple[int, dict[str, str]]:
+    """The code that ListGroups was answered with; group -> state."""
+    assert client.answer is not None and not client.held_up
+    found = ListGroupsResponse.decode(client.answer[4:], version=LIST_V, header=True)
+    return found.error_code, {group.group_id: group.group_state for group in found.groups}
+
+
+def test_each_group_is_listed_by_whom_it_can_be_described() -> None:
+    """Those of ZooKeeper on one port, those of Kafka's on that of each broker."""
+
+    async def run() -> None:
+        scene = Scene()
+        scene.store.names = ["here", "both", "kafkas-shim"]
+        for names_ours, ours in ((True, {"here": "Empty", "both": "Empty"}), (False, {})):
+            client = Client()
+            await scene.lists(client, "both", "old", "kafkas", names_ours=names_ours)
+            assert names_in(client) == (0, {**ours, "kafkas": "Dead"})
+            assert client.counts == ({"describe": 1} if names_ours else {})
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_cannot_list_its_own_groups_yet_is_heard() -> None:
+    async def run() -> None:
+        scene = Scene()
+        scene.store.names = ["here"]
+        client = Client()
+        await scene.lists(client, code=int(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
+        assert names_in(client) == (WireCode.COORDINATOR_LOAD_IN_PROGRESS, {"here": "Empty"})
+        scene.store.names = None
+        client = Client()
+        await scene.lists(client, "kafkas")
+        assert names_in(client) == (WireCode.COORDINATOR_NOT_AVAILABLE, {"kafkas": "Dead"})
 
     asyncio.run(run())

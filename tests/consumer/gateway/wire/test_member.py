@@ -116,6 +116,30 @@ def test_a_heartbeat_is_never_parked_for_longer_than_a_third_of_the_session() ->
     assert scene.answers[ticket] == BeatAnswer(OK)
 
 
+def test_a_client_that_commits_hears_well_of_its_session_in_each_interval() -> None:
+    """Whenever its commits come: librdkafka gives up a session of 10 s that long after the last."""
+    for commit_at_ms in range(200, 3_000, 400):
+        scene = Scene()
+        scene.join()
+        scene.sync()
+        scene.assigned(0)
+        scene.settle()
+        well = [scene.now]
+        for _ in range(6):
+            beat = scene.beat(comes_again=True)
+            scene.wait(commit_at_ms)
+            scene.other()
+            rest_ms = 3_000 - commit_at_ms
+            if scene.answers.get(beat) == BeatAnswer(WireCode.REQUEST_TIMED_OUT):
+                scene.wait(100)
+                beat = scene.beat(comes_again=True)
+                rest_ms -= 100
+            scene.wait(max(rest_ms, 1))
+            assert scene.answers[beat] == BeatAnswer(WireCode.NONE)
+            well.append(scene.now)
+        assert max(later - at for at, later in zip(well, well[1:])) <= 3_200
+
+
 def test_another_request_on_its_connection_ends_a_parked_heartbeat() -> None:
     scene = member_of(0)
     ticket = scene.beat()

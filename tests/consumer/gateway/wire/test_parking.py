@@ -47,4 +47,24 @@ def test_one_that_comes_again_says_nothing_of_the_interval() -> None:
     assert interval.overtaken(comes_again=True) is WireCode.REQUEST_TIMED_OUT
     interval.came(3_100)
     interval.came(6_100)
-    assert interval.hold_ms(60_000) == int(3_000 * TIMES.heartbeat_part)
+    interval.answered(WireCode.NONE)
+    assert interval.parked_until_ms(6_100, 60_000) == 6_100 + int(3_000 * TIMES.heartbeat_part)
+
+
+def test_a_heartbeat_that_comes_again_is_parked_no_longer_than_the_one_before() -> None:
+    """Both together would wait for nearly twice the interval without an answer that counts, and the
+    one before may have been answered an interval earlier: a session of three intervals and a bit.
+    """
+    interval = HeartbeatInterval(TIMES)
+    for now_ms in (0, 3_000, 6_000):
+        interval.came(now_ms)
+    until_ms = interval.parked_until_ms(6_000, 10_000)
+    assert until_ms == 6_000 + int(3_000 * TIMES.heartbeat_part)
+    code = interval.overtaken(comes_again=True)
+    assert code is WireCode.REQUEST_TIMED_OUT
+    interval.answered(code)
+    for again_ms in (6_200, until_ms - 10, until_ms + 90):
+        interval.came(again_ms)
+        assert interval.parked_until_ms(again_ms, 10_000) == until_ms
+    interval.answered(WireCode.NONE)
+    assert interval.parked_until_ms(9_000, 10_000) > 9_000 + 2_000

@@ -47,7 +47,7 @@ def test_its_agent_wants_what_it_wanted() -> None:
 def test_heartbeats_say_nothing_of_it() -> None:
     scene = restored(0, 1)
     beat = scene.beat()
-    scene.wait(2_000)
+    scene.wait(TIMES.returned_beat_ms // 2)
     assert beat not in scene.answers
     scene.assigned(0, 1)
     scene.wait(TIMES.heartbeat_first_ms)
@@ -245,3 +245,49 @@ def test_what_a_client_was_told_that_was_not_written_is_given_up_only_when_it_jo
         assert isinstance(answer, SyncAnswer) and answer.partitions == tuple(tps(0))
         scene.join(tps(0))
     assert scene.told == [msg.Revoked(5, {})]
+
+
+def test_its_first_heartbeat_is_answered_well_and_soon() -> None:
+    """Since when it has had no answer that keeps its session alive only the gateway before knew: a
+    client of librdkafka gives its session up while its heartbeat is parked.
+    """
+    scene = restored(0)
+    scene.assigned(0)
+    first = scene.beat()
+    scene.wait(TIMES.returned_beat_ms - 1)
+    assert first not in scene.answers, "what changes just now is heard at once"
+    scene.wait(1)
+    assert scene.answers[first] == BeatAnswer(WireCode.NONE)
+    scene.wait(2_500)
+    second = scene.beat()
+    scene.wait(TIMES.returned_beat_ms + 1)
+    assert second not in scene.answers, "as ever"
+
+
+def test_while_its_partitions_are_away_too() -> None:
+    scene = restored(0)
+    first = scene.beat()
+    scene.wait(TIMES.returned_beat_ms)
+    assert scene.answers[first] == BeatAnswer(WireCode.NONE)
+
+
+def test_a_commit_behind_its_first_heartbeat_does_not_have_it_come_again() -> None:
+    """REQUEST_TIMED_OUT keeps no session alive, and the next one would be parked."""
+    scene = restored(0)
+    scene.assigned(0)
+    codes = []
+    for _ in range(3):
+        beat = scene.beat(comes_again=True)
+        scene.other()
+        answer = scene.answers[beat]
+        assert isinstance(answer, BeatAnswer)
+        codes.append(answer.code)
+    assert codes == [WireCode.NONE, WireCode.REQUEST_TIMED_OUT, WireCode.NONE]
+
+
+def test_what_it_has_lost_is_said_with_its_first_heartbeat() -> None:
+    scene = restored(0)
+    scene.assigned(0)
+    beat = scene.beat()
+    scene.lost(0)
+    assert scene.answers[beat] == BeatAnswer(WireCode.ILLEGAL_GENERATION)

@@ -4,39 +4,41 @@ since: what its machine would answer to requests that only read. Who has joined 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from zkcoord.core.classic.checks import commit_code, generation_code, member_code
+from zkcoord.core.classic.requests import (
+    ClassicBeat,
+    ClassicDescribed,
+    CommitCheck,
+    DescribedPeer,
+)
+from zkcoord.core.classic.seats import Seat, Seats
+from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
-
-from .checks import commit_code, generation_code, member_code
-from .requests import ClassicBeat, ClassicDescribed, CommitCheck, DescribedPeer
-from .seats import Seat, Seats
-from .state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.znodes.classic.documents import ClassicRound
+from zkcoord.znodes.classic.paths import member_digest
 
 EMPTY, PREPARING, _, STABLE, DEAD = ClassicPhase
+NOTHING = ClassicRound()
 
 
 class ClassicView:
-    """See the module. `state` is None where nothing was ever decided; `rebalances` is the
-    generation whose members are to join again; `gone(member_id)`: the code of who is no member any
-    more (None: it is one).
+    """See the module. `state` is None where nothing was ever decided; `since`: what has happened
+    since.
     """
 
-    def __init__(
-        self,
-        state: ClassicState | None,
-        rebalances: int | None = None,
-        gone: Callable[[str], WireCode | None] = lambda member_id: None,
-    ) -> None:
+    def __init__(self, state: ClassicState | None, since: ClassicRound = NOTHING) -> None:
         self._exists = state is not None
         self.state = state if state is not None else ClassicState(EMPTY, 0)
         self.phase = self.state.phase
-        if self._exists and self.phase is not EMPTY and rebalances == self.state.generation:
+        if self._exists and self.phase is not EMPTY and since.rebalances == self.state.generation:
             self.phase = PREPARING
-        self._gone = gone
+        self._since = since
         self._seats = Seats()
         for member in self.state.members:
             self._seats.add(Seat(member))
+
+    def _gone(self, member_id: str) -> WireCode | None:
+        return self._since.gone.get(member_digest(member_id)) if self._since.gone else None
 
     def member(self, member_id: str) -> ClassicMember | None:
         """One who is in it."""
