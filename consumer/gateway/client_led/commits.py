@@ -32,12 +32,13 @@ class LedCommits:
 
     def commit(
         self, group: LedGroup, member: LedMember | None, ticket: int, request: CommitRequest
-    ) -> None:
-        """Store it, or say why not."""
+    ) -> bool:
+        """Store it, or say why not; whether its member may store anything."""
         code = group.view.commit(to_check(request))
         if code is not WireCode.NONE or member is None:
             refused = code if code is not WireCode.NONE else WireCode.UNKNOWN_MEMBER_ID
-            return self._answer(ticket, CommitAnswer(refused))
+            self._answer(ticket, CommitAnswer(refused))
+            return False
         fit = {
             tp: value
             for tp, value in request.offsets.items()
@@ -47,11 +48,13 @@ class LedCommits:
         offsets, bad = judged(fit, lambda tp, offset: WireCode.NONE)
         refused_codes = dict.fromkeys(unfit, WireCode.UNKNOWN_TOPIC_OR_PARTITION) | bad
         if not offsets:
-            return self._answer(ticket, CommitAnswer(WireCode.NONE, refused_codes))
-        if len(member.commits) >= COMMITS_MAX:
-            return self._answer(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
-        member.commits.append(WaitingOffsets(ticket, request, offsets, refused_codes))
-        return self.go_on(group, member)
+            self._answer(ticket, CommitAnswer(WireCode.NONE, refused_codes))
+        elif len(member.commits) >= COMMITS_MAX:
+            self._answer(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
+        else:
+            member.commits.append(WaitingOffsets(ticket, request, offsets, refused_codes))
+            self.go_on(group, member)
+        return True
 
     def go_on(self, group: LedGroup, member: LedMember) -> None:
         """Store the next one, if none is being stored and its group is known as it is."""

@@ -183,9 +183,8 @@ class LedGroups:
                 self._leave(group, ticket, request)
             case CommitRequest():
                 member = self._served(group, request.member_id, request.instance)
-                if member is not None:
+                if self._commits.commit(group, member, ticket, request) and member is not None:
                     self._heard(member, caller)
-                self._commits.commit(group, member, ticket, request)
 
     def _join(self, group: LedGroup, ticket: int, caller: Caller, request: JoinRequest) -> None:
         fresh = drawn_id(request, caller, self._new_id())
