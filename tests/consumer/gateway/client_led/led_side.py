@@ -123,11 +123,12 @@ class LedGateway:
     def ask(self, request: Request, connection: int = 1, parks: bool = False) -> int:
         """A client's request; the ticket."""
         self.tickets += 1
+        ticket = self.tickets
         caller = Caller(connection, f"c{connection}", "host", is_shared=not parks)
         self.led.another_request(connection)
-        self.led.when_seen(self.led.open(request.group), self.tickets, caller, request)
+        self.led.when_seen(self.led.open(request.group), ticket, caller, request)
         self.settle()
-        return self.tickets
+        return ticket
 
     def settle(self) -> None:
         """What is under way ends."""
