@@ -27,6 +27,7 @@ from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.members.agents import Agents, find_begin
+from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.making import wire_groups
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.operation import direct_members, leader_watch
@@ -122,22 +123,13 @@ class Gateway:
         self.seen = ClusterSeen({})
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
-        post, own = self.members.post, str(self.own)
-        agents = Agents(zk, options.layout, post, self._new_guardian, own)
-        self.groups = wire_groups(
-            agents, options, self.session, zk.acl, self._answered, self._begin
-        )
-        storing = Storing(self.store, self.pool.submit, post)
+        self.groups = self._wire_groups()
+        storing = Storing(self.store, self.pool.submit, self.members.post)
         self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
         self.entrance = MembersEntrance(self.groups, self.led)
-        self.tools = ToolRequests(
-            self.store,
-            self.groups,
-            self._run,
-            self._ask_members,
-            options.is_coordinated,
-            self.led.delete,
-        )
+        on_threads = self._run, self._ask_members
+        is_ours, delete_led = options.is_coordinated, self.led.delete
+        self.tools = ToolRequests(self.store, self.groups, *on_threads, is_ours, delete_led)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(
@@ -160,6 +152,12 @@ class Gateway:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._events: asyncio.AbstractEventLoop
         self.ending = GatewayEnd()
+
+    def _wire_groups(self) -> WireGroups:
+        zk, layout, post = self.zk, self.options.layout, self.members.post
+        agents = Agents(zk, layout, post, self._new_guardian, str(self.own))
+        heard = self._answered, self._begin
+        return wire_groups(agents, self.options, self.session, zk.acl, *heard)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises

@@ -84,12 +84,13 @@ class LedMember:
         self, now_ms: int, ticket: int, caller: Caller, beats: ClassicBeat, code: WireCode
     ) -> None:
         """Heartbeat, and what there is to say: with nothing to say it is parked, but on a
-        connection that is for records too.
+        connection that is for records too, and of a library that says no name: kafkajs, for one,
+        fetches nothing before it has its answer.
         """
         self._interval.came(now_ms)
         self.presence.heard(now_ms, caller.connection)
         self.end_beat(now_ms, WireCode.NONE)
-        if code is not WireCode.NONE or caller.is_shared:
+        if code is not WireCode.NONE or caller.is_shared or not caller.library:
             self._out.append((ticket, BeatAnswer(code)))
             return
         until = self._interval.parked_until_ms(now_ms, self.session_timeout_ms)

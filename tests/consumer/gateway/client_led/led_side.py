@@ -124,7 +124,7 @@ class LedGateway:
         """A client's request; the ticket."""
         self.tickets += 1
         ticket = self.tickets
-        caller = Caller(connection, f"c{connection}", "host", is_shared=not parks)
+        caller = Caller(connection, f"c{connection}", "host", "lib 1" if parks else "")
         self.led.another_request(connection)
         self.led.when_seen(self.led.open(request.group), ticket, caller, request)
         self.settle()
