@@ -125,9 +125,8 @@ def fill(section: Section, place: Place, kind: str, strategy: str, rounds: int) 
     for side in SIDES:
         section.attempt(side, partial(measure, place, kind, strategy, side, rounds, found[side]))
         say(f"  {section.title}, {side}: {shown(found[side])}")
-    for what, bars in BARS.items():
-        if strategy == OWN:
-            bars = led_bars(what, found[DIRECT][what])
+    for what, usual in BARS.items():
+        bars = led_bars(what, found[DIRECT][what]) if strategy == OWN else usual
         if found[THROUGH][what]:
             section.rows.append(Row(what, THROUGH, found[THROUGH][what], bars))
         if found[DIRECT][what]:
