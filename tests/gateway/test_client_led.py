@@ -9,19 +9,32 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.gateway.clients import PATIENCE_S, GatewayProcess, shared
+from tests.bench.gateway_clients import (
+    OWN,
+    Client,
+    command_of,
+    options_of,
+    running,
+    shares,
+    when,
+)
+from tests.gateway.clients import PATIENCE_S, V3, V4, GatewayProcess, shared
+from tests.gateway.connect_worker import ConnectWorker
 from tests.gateway.own_assignor import OwnAssignor
 from tests.gateway.test_failover import named
 from tests.harness.command import Running
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import coordinator
+from zkcoord.stack.java import Java
+from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 6
 EACH = 50
+TASKS = 4
 HERE = "is here"
 
 
@@ -169,3 +182,76 @@ def test_tools_see_and_delete_a_group_that_a_client_leads(
     assert str(admin.delete_groups([group])[group]) == "OK"
     assert listed() == []
     admin.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", [V3, V4])
+def test_javas_clients_lead_their_group(
+    gateway: GatewayProcess,
+    kafka_broker: KafkaBroker,
+    topic: str,
+    java: Java,
+    tmp_path: Path,
+    version: str,
+) -> None:
+    kind, group = f"java {version}", unique("g")
+    options = options_of(kind, OWN, gateway.address, group)
+    options |= {"auto.offset.reset": "earliest", "auto.commit.interval.ms": "500"}
+    with running() as clients:
+        for n in range(3):
+            command = command_of(kind, java, topic, options)
+            clients.append(Client(f"client-{n}", command, tmp_path))
+        for client in clients:
+            wait_until(client.is_ready, PATIENCE_S, "a client that is ready")
+            client.say("join")
+        when(shares(clients, PARTITIONS), 0.0, "three share")
+
+        def took() -> list[tuple[int, int]]:
+            return sorted(record for client in clients for record in client.took())
+
+        wait_until(lambda: took() == sorted(everything()), PATIENCE_S, "all records, each once")
+        clients[2].say("commit")
+        wait_until(
+            lambda: clients[2].said("committed") or clients[2].said("commit failed"),
+            PATIENCE_S,
+            "a commit",
+        )
+        assert clients[2].said("commit failed") is None
+        clients[0].say("close")
+        when(shares(clients[1:], PARTITIONS), 0.0, "two share")
+        clients[1].kill()
+        when(shares(clients[2:], PARTITIONS), 0.0, "one has all")
+        produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+        wait_until(lambda: set(took()) == everything(2 * EACH), PATIENCE_S, "all records")
+        assert not [event for client in clients for event in client.events if event.kind == "lost"]
+
+
+@pytest.mark.nightly
+def test_kafka_connects_workers_share_their_tasks(
+    gateway: GatewayProcess, kafka_broker: KafkaBroker, java: Java, tmp_path: Path
+) -> None:
+    """Two workers of one Connect cluster, whose group is of another protocol type: a connector's
+    tasks are spread over both, and go to the other one when one is killed.
+    """
+    cluster = unique("connect")
+    ports = [free_port(), free_port()]
+    workers = [
+        ConnectWorker(tmp_path / str(n), java, gateway.address, cluster, port)
+        for n, port in enumerate(ports)
+    ]
+    try:
+        for worker in workers:
+            worker.listens()
+        workers[0].create("source", TASKS, create_topic(kafka_broker.address, unique("to"), 1))
+        both = {f"127.0.0.1:{port}" for port in ports}
+        wait_until(lambda: workers[0].running("source", TASKS) == both, PATIENCE_S, "tasks on both")
+        workers[0].kill()
+        left = {f"127.0.0.1:{ports[1]}"}
+        wait_until(lambda: workers[1].running("source", TASKS) == left, PATIENCE_S, "all on one")
+        admin = KafkaAdminClient(bootstrap_servers=gateway.address)
+        found = {one["group_id"]: one["protocol_type"] for one in admin.list_groups()}
+        assert found[cluster] == "connect"
+        admin.close()
+    finally:
+        for worker in workers:
+            worker.kill()
