@@ -5,18 +5,20 @@ Kafka's tools bring.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.clients import PATIENCE_S, V3, tools_classpath
+from tests.gateway.clients import HERE, PATIENCE_S, V3, tools_classpath
 from tests.harness.wait import wait_until
+from tests.legacy.jars import compiled
 from zkcoord.stack.java import Java
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
-SOURCE = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
+SOURCE = HERE / "java" / "TickerSource.java"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -48,6 +50,8 @@ class ConnectWorker:
             options[f"{kind}.storage.partitions"] = 1
         file = home / "worker.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
+        classes = tools_classpath(version, java)
+        path = os.pathsep.join([compiled(SOURCE, java, class_path=classes), classes])
         self.log_path = home / "worker.log"
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
@@ -55,7 +59,7 @@ class ConnectWorker:
                     str(java.executable),
                     *FLAGS,
                     "-cp",
-                    tools_classpath(version, java),
+                    path,
                     MAIN,
                     str(file),
                 ],
@@ -85,11 +89,10 @@ class ConnectWorker:
     def create(self, name: str, tasks: int, topic: str) -> None:
         """A connector with so many tasks, each of which writes to a topic."""
         options = {
-            "connector.class": SOURCE,
+            "connector.class": SOURCE.stem,
             "tasks.max": str(tasks),
             "name": name,
             "topic": topic,
-            "throughput": "10",
         }
         self._ask("/connectors", {"name": name, "config": options})
 
