@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
 
 def gateway_options(settings: Settings) -> GatewayOptions:
     """What a gateway is. Raises `ConfigurationError`."""
-    brokers, named = settings.text("brokers"), settings.where("brokers")
+    named = settings.where("brokers")
+    brokers = [part for part in settings.text("brokers").split(",") if part.strip()]
     if not brokers:
         raise ConfigurationError(
             "no broker is named: write --brokers HOST:PORT[,HOST:PORT...], or set ZKCOORD_BROKERS"
@@ -101,9 +102,9 @@ def gateway_options(settings: Settings) -> GatewayOptions:
     check_names(settings, advertise or listen.host)
     return GatewayOptions(
         listen,
-        tuple(address(part, named) for part in brokers.split(",") if part.strip()),
+        tuple(address(part, named) for part in brokers),
         advertise,
-        _ports(settings),
+        _ports(settings, listen.port),
         _patterns(settings),
         layout_named(settings.text("layout")),
         GroupLimits(low, high),
@@ -150,15 +151,16 @@ def _is_any(host: str) -> bool:
     return is_ip(host) and ipaddress.ip_address(host).is_unspecified
 
 
-def _ports(settings: Settings) -> dict[int, int]:
+def _ports(settings: Settings, begin: int) -> dict[int, int]:
+    """By broker; none is that of `--listen`."""
     text, found = settings.text("broker_ports"), dict[int, int]()
     for part in text.split(",") if text else ():
         broker, equals, port = part.strip().partition("=")
         fits = equals and broker.isdecimal() and port.isdecimal() and 0 < int(port) <= PORT_MAX
-        if not fits or int(broker) in found or int(port) in found.values():
+        if not fits or int(broker) in found or int(port) in {begin, *found.values()}:
             raise ConfigurationError(
                 f"{settings.where('broker_ports')} {shown(part)} cannot be: write ID=PORT,ID=PORT,"
-                " each broker and each port once"
+                " each broker and each port once, and none that is that of --listen"
             )
         found[int(broker)] = int(port)
     return found
@@ -173,7 +175,9 @@ def _patterns(settings: Settings) -> tuple[Any, ...]:
     try:
         return tuple(re2.compile(part, quiet) for part in text.split())
     except re2.error as error:
+        why = error.args[0] if error.args else b""
+        why = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise ConfigurationError(
             f"{settings.where('coordinated_groups')} {shown(text)} has a part that is no regular"
-            f" expression ({error})"
+            f" expression ({shown(why)})"
         ) from error

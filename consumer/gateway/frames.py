@@ -55,6 +55,7 @@ JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS = 15, 16, 18
 DELETE_GROUPS, OFFSET_DELETE, DESCRIBE_CLUSTER = 42, 47, 60
 ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT = 25, 28
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 TRANSACTIONS = (ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT)
 MEMBERS_APIS = (OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP)
 MAX_VERSIONS = {
@@ -149,13 +150,15 @@ def local_bytes_max(head: Head) -> int:
     return TEXTS_BYTES_MAX if head.key in WITH_TEXTS else LOCAL_BYTES_MAX
 
 
-def decode(head: Head, frame: bytes) -> Any:
-    """The whole request, as kafka-python's class. Raises `BadFrameError`."""
+def decode(head: Head, frame: bytes, weigh: Callable[[int], None] = lambda size: None) -> Any:
+    """The whole request, as kafka-python's class, of which `weigh` hears how large it is. Raises
+    `BadFrameError`.
+    """
     if not 0 <= head.version <= MAX_VERSIONS[head.key]:
         raise BadFrameError(f"version {head.version} of API {head.key} was not offered")
     of = _CLASSES[head.key][0]
     try:
-        skim(of, frame, head.version)
+        weigh(skim(of, frame, head.version))
         body = of.decode(frame, version=head.version, header=True)
     except BAD as error:
         raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error

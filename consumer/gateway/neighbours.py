@@ -173,9 +173,15 @@ class Neighbours:
         return port.read([GetData(f"{self._layout.gateways}/{name}") for name in names], read)
 
     def _tell(self, others: tuple[AnnouncedGateway, ...]) -> None:
-        # what has this one's address is what it left behind, or will soon be gone
-        others = tuple(o for o in others if Address(o.host, o.port) != self._own)
+        # what has this one's address is what it left behind, or will soon be gone; unless it is new
         mine = gateway_number(self._node)
+        twins = [one for one in others if Address(one.host, one.port) == self._own]
+        if mine is not None and any(one.number > mine for one in twins):
+            self._say(
+                f"another gateway tells its clients that it is at {self._own}, where this one is:"
+                " begin it again with another --listen or --advertise"
+            )
+        others = tuple(one for one in others if one not in twins)
         here = self._own
         own = () if mine is None else (AnnouncedGateway(mine, here.host, here.port, self._options),)
         if own + others != self._known:

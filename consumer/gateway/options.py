@@ -62,7 +62,7 @@ class GatewayOptions:
         """Digests of what all gateways before one ZooKeeper must have in common."""
         limits, times = self.limits, self.times
         texts = {
-            "coordinated_groups": " ".join(one.pattern for one in self.groups),
+            "coordinated_groups": " ".join(sorted({one.pattern for one in self.groups})),
             "group_min_session_timeout_ms": str(limits.min_session_timeout_ms),
             "group_max_session_timeout_ms": str(limits.max_session_timeout_ms),
             "disconnect_grace_ms": str(times.disconnect_grace_ms),

@@ -71,7 +71,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 LEFTOVERS_EVERY_S = 60.0
 POOL_THREADS = 8
-GROUPS_PER_REQUEST_MAX = 1_000
+GROUPS_DELETED_MAX = 1_000
+"""By one request: brokers can be asked of one group at a time whether it may be deleted."""
 BROKER_GONE_S = 6.0
 
 
@@ -127,9 +128,8 @@ class Gateway:
         storing = Storing(self.store, self.pool.submit, self.members.post)
         self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
         self.entrance = MembersEntrance(self.groups, self.led)
-        on_threads = self._run, self._ask_members
-        is_ours, delete_led = options.is_coordinated, self.led.delete
-        self.tools = ToolRequests(self.store, self.groups, *on_threads, is_ours, delete_led)
+        work = self._run, self._ask_members, self.led.delete
+        self.tools = ToolRequests(self.store, self.groups, *work, options.is_coordinated)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(
@@ -236,7 +236,6 @@ class Gateway:
     def _accept(self, broker_id: int) -> asyncio.Protocol:
         self._numbers += 1
         connection = ClientConnection(Listener(self, broker_id), self._numbers, self.figures)
-        self._connections[self._numbers] = connection
         if self._client_tls is None:
             return connection
         return Door(connection, self._client_tls)
@@ -248,15 +247,20 @@ class Gateway:
     # addresses
 
     def admits(self, connection: ClientConnection) -> bool:
-        """Whether there is room for one more client, and for one more of its address."""
-        options, here = self.options, self._connections.values()
-        if len(self._connections) > options.connections_max:
+        """Whether there is room for one more client, and for one more of its address; then it is
+        one of ours. Those who are still to be turned away take nobody's place.
+        """
+        options, here = self.options, self._connections
+        if connection.number in here:
+            return True  # since its handshake began
+        if len(here) >= options.connections_max:
             log.warning("a client of %s is turned away: too many connections", connection.peer)
             return False
-        of_address = sum(1 for one in here if one.peer == connection.peer)
-        if of_address > options.connections_per_address_max:
+        of_address = sum(1 for one in here.values() if one.peer == connection.peer)
+        if of_address >= options.connections_per_address_max:
             log.warning("a client of %s is turned away: it has too many", connection.peer)
             return False
+        here[connection.number] = connection
         return True
 
     def upstream(self, broker_id: int) -> Way | None:
@@ -292,7 +296,7 @@ class Gateway:
         """See `Host.serve`."""
         if head.key not in frames.MAX_VERSIONS:
             return False
-        body = frames.decode(head, frame)
+        body = frames.decode(head, frame, connection.held.weigh)
         if head.key in frames.MEMBERS_APIS:
             return self._of_member(connection, head, body)
         self._another(connection)
@@ -300,7 +304,7 @@ class Gateway:
             case frames.FIND_COORDINATOR:
                 return self._find_coordinator(listener, connection, head, body, frame)
             case frames.LIST_GROUPS:
-                connection.hold_up()
+                connection.hold_up(head)
                 names_ours = self._lists_ours(listener.broker_id)
                 listed = partial(self.tools.listed, connection, head, body, names_ours)
                 connection.pass_on(head, frame, lambda answer: self._spawn(listed(answer)))
@@ -308,8 +312,8 @@ class Gateway:
             case _:
                 pass
         groups = frames.group_of(head, body)
-        if len(groups) > GROUPS_PER_REQUEST_MAX:
-            raise BadFrameError(f"a request about {len(groups)} groups")
+        if head.key == frames.DELETE_GROUPS and len(groups) > GROUPS_DELETED_MAX:
+            raise BadFrameError(f"a request to delete {len(groups)} groups")
         ours = [group for group in groups if self.options.is_coordinated(group)]
         if not ours and groups:
             return False
@@ -345,7 +349,8 @@ class Gateway:
         # a parked heartbeat would keep the broker's answer from being read
         self._another(connection)
         group, topics = (
-            partial(permissions, connection, right, names) for right, names in need.items()
+            partial(permissions, connection, right, names, group=request.group)
+            for right, names in need.items()
         )
         stores = isinstance(request, CommitRequest)
         if connection.turns.add(head, body, request, group, topics if stores else None):
@@ -420,8 +425,6 @@ class Gateway:
         frame: bytes,
     ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
-        if len(keys) > GROUPS_PER_REQUEST_MAX:
-            raise BadFrameError(f"a request about {len(keys)} groups")
         ours = tuple(key for key in keys if self.options.is_coordinated(key))
         if not ours:
             return False
@@ -429,7 +432,7 @@ class Gateway:
         if len(ours) == len(keys):
             self._spawn(self.tools.name_coordinator(connection, head, keys, at))
             return None
-        named = partial(self.tools.name_some, connection, head, ours, at, listener.place())
+        named = partial(self.tools.name_some, connection, head, ours, at, listener)
         connection.pass_on(head, frame, lambda answer: self._spawn(named(answer)))
         return True
 

@@ -19,6 +19,8 @@ PARTS_MAX = 20_000
 """
 TAGS_MAX = 100
 """Tagged fields in the whole request. Kafka's clients send none in these."""
+PART_BYTES, NUMBER_BYTES = 400, 40
+"""What a part, and a number in an array, take about once they are objects."""
 TEXT, BYTES = "text", "bytes"
 
 
@@ -45,9 +47,10 @@ class _Array:
     is_tagged: bool = False
 
 
-def skim(of: Any, frame: bytes, version: int) -> None:
-    """Raises ValueError, IndexError or `struct.error` for a request (kafka-python's class `of`)
-    that is too much work, or ends before its end.
+def skim(of: Any, frame: bytes, version: int) -> int:
+    """How many bytes a request (kafka-python's class `of`) takes about once it is decoded, beside
+    its own. Raises ValueError, IndexError or `struct.error` for one that is too much work, or ends
+    before its end.
     """
     is_flexible = bool(of.flexible_version_q(version))
     one = _Skim(frame, is_flexible)
@@ -56,6 +59,7 @@ def skim(of: Any, frame: bytes, version: int) -> None:
     if is_flexible:
         one.tags()
     one.check()
+    return one.decoded_bytes
 
 
 @cache
@@ -92,6 +96,7 @@ class _Skim:
         self._at = 8
         self._parts_left = PARTS_MAX
         self._tags_left = TAGS_MAX
+        self.decoded_bytes = 0
 
     def head(self) -> None:
         """The client id, which is never compact, and the tags behind it."""
@@ -115,10 +120,12 @@ class _Skim:
         count = max(0, self._length(">i"))
         if array.size:
             self._at += count * array.size
+            self.decoded_bytes += count * NUMBER_BYTES
             return self.check()
         self._parts_left -= count
         if self._parts_left < 0:
             raise ValueError(f"more than {PARTS_MAX} parts")
+        self.decoded_bytes += count * PART_BYTES
         for _ in range(count):
             self.through(array.steps)
             if array.is_tagged:

@@ -7,14 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse, OffsetCommitResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.gateway.raw_client import RawClient
+from tests.gateway.test_order import commit
 from tests.harness.kafka import KEPT_FOR_EVER, admin, await_partitions, produce, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import fresh_chroot
 from tests.kafka.groups import coordinator
 from zkcoord.stack.java import Java
-from zkcoord.stack.ports import free_port
+from zkcoord.stack.ports import HOST, free_port
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 
 pytestmark = pytest.mark.kafka
@@ -88,6 +92,43 @@ def test_members_keep_their_places(brokers: list[KafkaBroker], tmp_path: Path) -
         assert "it is gone" not in gateway.log()
         for one in clients:
             one.close()
+
+
+def test_a_connection_that_waits_for_no_broker_stays(
+    brokers: list[KafkaBroker], tmp_path: Path
+) -> None:
+    """Clients begin at the gateway, and it is their coordinator: any broker will do behind that.
+    Who has come to a broker's own port is closed with it.
+    """
+    dies, lives = brokers
+    topic = unique("wire")
+    with admin(lives.address) as client:
+        client.create_topics({topic: {"assignments": {0: [lives.broker_id]}}})
+    await_partitions(lives.address, topic, 1)
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    ports = {broker.broker_id: free_port() for broker in brokers}
+    text = ",".join(f"{broker}={port}" for broker, port in ports.items())
+    with (
+        coordinator(lives.zookeeper),
+        GatewayProcess(
+            tmp_path / "gateway", lives.zookeeper, dies.address, "--broker-ports", text, named=True
+        ) as gateway,
+        RawClient(gateway.address) as member,
+        RawClient(f"{HOST}:{ports[dies.broker_id]}") as of_broker,
+    ):
+        group = unique("g")
+        name, generation = member.join(group, topic)
+        assert of_broker.ask(request, 4, MetadataResponse).brokers
+        dies.kill()
+        with pytest.raises(ConnectionError):
+            of_broker.receive(MetadataResponse, 4)
+        beat = HeartbeatRequest(group_id=group, generation_id=generation, member_id=name)
+        assert member.ask(commit(group, topic, name, generation, 1), 7, OffsetCommitResponse)
+        assert member.ask(request, 4, MetadataResponse).brokers, "another broker's answer"
+        member.send(beat, 3)
+        member.send(request, 4)
+        assert member.receive(HeartbeatResponse, 3).error_code == 0
+        assert member.receive(MetadataResponse, 4).brokers
 
 
 def taken(clients: list[Librdkafka]) -> int:

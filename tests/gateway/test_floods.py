@@ -36,6 +36,8 @@ SILENCE_S = 0.5
 MIB = 1024 * 1024
 JOIN_V = 5
 GROWTH_BYTES_MAX = 100 * MIB
+SMALL_PARTS = 19_000
+ANSWER = OffsetCommitResponse
 
 
 class Place:
@@ -175,6 +177,35 @@ def test_large_requests_without_an_answer_are_not_all_kept(place: Place) -> None
         except OSError:
             pass
         assert place.rss() - before < GROWTH_BYTES_MAX
+
+
+def test_requests_of_many_small_parts_are_kept_by_what_they_take_decoded(place: Place) -> None:
+    """Ten clients with 12 commits of 340 KB each: 18 times as much as objects."""
+    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    asked = commit(unique("g"), place.topic, "", -1, 1)
+    (only,) = asked.topics[0].partitions
+    asked.topics = [of_topic(name=place.topic, partitions=[only] * SMALL_PARTS)]
+    data = framed(7, asked) * 12
+    with contextlib.ExitStack() as strangers, RawClient(place.gateway.address) as client:
+        before = place.rss()
+        for _ in range(10):
+            stranger = strangers.enter_context(place.stranger())
+            sender = threading.Thread(target=send_all, args=(stranger, data))
+            strangers.callback(sender.join)
+            strangers.callback(stranger.shutdown, socket.SHUT_RDWR)
+            sender.start()
+        peak = 0
+        for _ in range(20):
+            answer = client.ask(commit(unique("g"), place.topic, "", -1, 1), COMMIT_V, ANSWER)
+            assert answer.topics[0].partitions[0].error_code == 0
+            peak = max(peak, place.rss())
+        assert peak - before < 2 * GROWTH_BYTES_MAX
+
+
+def send_all(stranger: socket.socket, data: bytes) -> None:
+    """As long as it is there."""
+    with contextlib.suppress(OSError):
+        stranger.sendall(data)
 
 
 def test_who_fetches_many_offsets_holds_up_no_other_groups(place: Place) -> None:

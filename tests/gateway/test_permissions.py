@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from kafka.protocol.admin import (
     ListGroupsResponse,
 )
 from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
     OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -40,6 +43,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from kazoo.client import KazooClient
 
 from consumer.gateway import frames
 from tests.consumer.gateway.recordings import framed, requests
@@ -403,3 +407,69 @@ def test_groups_are_listed_to_whom_may_describe_them(
             answer = client.receive(ListGroupsResponse, LIST_V)
             assert [group.group_id for group in answer.groups] == [THEIRS]
             assert client.receive(MetadataResponse, METADATA_V).brokers
+
+
+def limited(guarded: Guarded, user: str, consumer_byte_rate: int | None) -> None:
+    """Let the broker give so many bytes of records a second to a user (None: as many as it can)."""
+    limits = {} if consumer_byte_rate is None else {"consumer_byte_rate": str(consumer_byte_rate)}
+    client = KazooClient(guarded.zookeeper)
+    client.start()
+    try:
+        path = f"/config/users/{user}"
+        client.ensure_path(path)
+        client.set(path, json.dumps({"version": 1, "config": limits}).encode())
+        told = json.dumps({"version": 2, "entity_path": f"users/{user}"}).encode()
+        client.create("/config/changes/config_change_", told, sequence=True)
+    finally:
+        client.stop()
+        client.close()
+
+
+def throttle_ms(client: RawClient, topic: str) -> int:
+    """How long the broker makes a client wait that has read some records."""
+    of = FetchRequest.FetchTopic
+    part = of.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1_000_000,
+        isolation_level=0,
+        topics=[of(topic=topic, partitions=[part])],
+    )
+    return int(client.ask(request, 4, FetchResponse).throttle_time_ms)
+
+
+def test_who_has_read_more_than_its_quota_may_still_commit(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """A broker that throttles a client answers its Fetch without a word of any topic."""
+    with RawClient(f"{HOST}:{guarded.outside}") as reader, RawClient(gateway.address) as client:
+        log_in(reader, "app")
+        log_in(client, "app")
+        limited(guarded, "app", 2)
+        try:
+            wait_until(lambda: throttle_ms(reader, guarded.topic), PATIENCE_S, "a quota")
+            assert committed(client, [guarded.topic]) == [0]
+        finally:
+            limited(guarded, "app", None)
+
+
+def test_what_a_client_asks_itself_is_no_answer_to_what_is_asked_for_it(
+    gateway: GatewayProcess, guarded: Guarded
+) -> None:
+    """Who asks for all offsets is held up until it is known which it may be told of, also where
+    something else that it asked before is answered meanwhile.
+    """
+    everything = OffsetFetchRequest(group_id=MINE, topics=None)
+    metadata = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    with RawClient(gateway.address) as client:
+        log_in(client, "app")
+        client.send(commit(MINE, guarded.topic, "", -1, 1_000), COMMIT_V)
+        client.send(everything, FETCH_V)
+        client.send(metadata, METADATA_V)
+        answer = client.receive(OffsetCommitResponse, COMMIT_V)
+        assert [p.error_code for t in answer.topics for p in t.partitions] == [0]
+        told = {topic.name for topic in client.receive(OffsetFetchResponse, FETCH_V).topics}
+        assert guarded.topic in told
+        assert client.receive(MetadataResponse, METADATA_V).brokers

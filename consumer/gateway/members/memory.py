@@ -133,11 +133,13 @@ class ClientMemory:
 
         def written(how: WrittenDown) -> None:
             done(how)
-            waiting = self._writing.get(path)
+            waiting = self._writing[path]
+            while waiting and self._session.port is None:
+                waiting.popleft()[1](WrittenDown.LATER)
             if waiting:
                 waiting.popleft()[0]()
             else:
-                self._writing.pop(path, None)
+                del self._writing[path]
 
         # an earlier one that is tried again must not overwrite a later one
         if path in self._writing:

@@ -1,13 +1,16 @@
-"""Whether a broker answers a Produce: with acks=0 it does not, and nothing waits for it.
+"""What is seen of a request before it is put together, or passes as it comes; and whether a broker
+answers a Produce: with acks=0 it does not, and nothing waits for it.
 
-It is looked at anew with each piece that comes of it, until it can be seen, and is kept until then:
-so what stands before the acks is bounded.
+That is looked at anew with each piece that comes of it, until it can be seen, and is kept until
+then: so what stands before the acks is bounded.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
+from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.skimming import TAGS_MAX, varint
 
@@ -15,6 +18,34 @@ PRODUCE_FLEXIBLE = 9
 TRANSACTIONAL_ID_BYTES_MAX = 32_767
 FRONT_BYTES_MAX = 128 * 1024
 """Client id and transactional id of 32,767 bytes each, and tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The beginning of a request. `whole`: all of it, where it is read as a whole."""
+
+    head: Head
+    whole: bytes | None
+    is_answered: bool
+
+
+def front_of(data: bytearray, length: int) -> Front | None:
+    """Of the first frame, of this length, as far as it has come; None: more must come first. Raises
+    `BadFrameError`.
+    """
+    with memoryview(data)[4 : 4 + length] as body:
+        if len(body) < min(frames.head_bytes(body), length):
+            return None
+        head = frames.decode_head(body)
+        is_whole = frames.is_read_whole(head)
+        if is_whole and length > frames.local_bytes_max(head):
+            raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
+        if is_whole and len(body) < length:
+            return None
+        acks = head.key != frames.PRODUCE or has_answer(head, body)
+        if acks is None and len(body) < length:
+            return None
+        return Front(head, bytes(body) if is_whole else None, bool(acks))
 
 
 def has_answer(head: Head, body: memoryview) -> bool | None:

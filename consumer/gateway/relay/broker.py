@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from consumer.gateway.address import Address
+from consumer.gateway.operation.figures import RelayFigures
 
 log = logging.getLogger(__name__)
 
@@ -159,10 +160,24 @@ class BrokerChoice:
         self._away_until_s.pop(address, None)
 
 
-async def reach(client: BehindClient, way: Way, tls: ssl.SSLContext | None) -> BrokerConnection:
+async def reach(
+    client: BehindClient, way: Way | None, tls: ssl.SSLContext | None, figures: RelayFigures
+) -> BrokerConnection:
     """Connect to the first broker of a way that can be reached, by TLS where there is a context:
     its certificate must be of its `Address.host`. Raises `BrokerAwayError` after `CONNECT_S`.
     """
+    try:
+        if way is None:
+            raise BrokerAwayError("no broker is known behind this port")
+        broker = await _first(client, way, tls)
+    except BrokerAwayError:
+        figures.broker_failures += 1
+        raise
+    figures.broker_connections += 1
+    return broker
+
+
+async def _first(client: BehindClient, way: Way, tls: ssl.SSLContext | None) -> BrokerConnection:
     *others, last = way.addresses
     failure = BrokerAwayError("no broker is known")
     for address in way.addresses:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.operation.figures import RelayFigures
-from consumer.gateway.relay.acks import has_answer
+from consumer.gateway.relay.acks import front_of
 from consumer.gateway.relay.broker import (
     HIGH_WATER,
     BrokerAwayError,
@@ -31,17 +31,25 @@ from consumer.gateway.relay.broker import (
     close_soon,
     reach,
 )
-from consumer.gateway.relay.expected import Expected, Held, waiting_at
+from consumer.gateway.relay.expected import (
+    IDLE_S,
+    Brake,
+    Expected,
+    Held,
+    never_answered,
+    taken,
+    waiting_at,
+    waits_for_none,
+)
 from consumer.gateway.relay.host import Host
 from consumer.gateway.relay.login import LOGIN_S, ClientLogin
 from consumer.gateway.relay.rewriting import REWRITTEN, BadAnswerError, rewritten
-from consumer.gateway.relay.software import is_serial, software_of
+from consumer.gateway.relay.software import is_serial, other_protocol, software_of
 from consumer.gateway.rights.permitted import Permitted
 from consumer.gateway.turns import Turns
 
 log = logging.getLogger(__name__)
 
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
 EXPECTED_MAX = 1_000
 HELD_UP = "held up"
 CLOSED = "the connection of %s (client %r) is closed: %s"
@@ -63,29 +71,29 @@ class ClientConnection(asyncio.Protocol):
         self.software = ""
         self.is_shared = False  # what waits here may keep the client from asking for records
         self._expected: deque[Expected] = deque()
-        self._held = Held(self.figures)
+        self.held = Held(self.figures)
         self._room = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._broker: BrokerConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
-        # of the frame that comes: bytes not yet split, and what is left of one that passes
-        self._in = bytearray()
-        self._left = 0
+        self._in = bytearray()  # of the frame that comes: what is not yet split
+        self._left = 0  # of one that passes
         self._answer = bytearray()  # of the broker's answers: the same
         self._answer_left = 0
-        self._paused_by: set[str] = set()
+        self._client_paused = Brake(self._client_stops, self._client_goes_on)
+        self._broker_paused = Brake(self._broker_stops, self._broker_goes_on)
+        self._holding: Head | None = None
         self._asked: set[asyncio.Future[bytes]] = set()
         self.permitted = Permitted()
         self.questions = self.figures.questions
         self.turns = Turns()
-        # since when a request is awaited, or half there; None: neither
-        self._half_since_s: float | None = None
+        self._half_since_s: float | None = None  # a request is awaited, or half there
+        self._heard_s = time.monotonic()
         self._login = ClientLogin(host.demands_login)
         self._closing = False  # transports of TLS give data for a while after that
         self.left = False
-        self._broker_paused_by: set[str] = set()
 
     # the client
 
@@ -106,7 +114,7 @@ class ClientConnection(asyncio.Protocol):
         """The client is gone."""
         self._transport = None
         self._closing = True
-        self._held.end()
+        self.held.end()
         if self._connecting is not None:
             self._connecting.cancel()
         if self._broker is not None:
@@ -118,13 +126,13 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read: neither is it read, nor its broker."""
-        self._pause_broker("client")
-        self._pause_client("unread")
+        self._broker_paused.by("client")
+        self._client_paused.by("unread")
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self._resume_broker("client")
-        self._resume_client("unread")
+        self._broker_paused.no_more_by("client")
+        self._client_paused.no_more_by("unread")
         self._room.set()
 
     def data_received(self, data: bytes) -> None:
@@ -132,12 +140,13 @@ class ClientConnection(asyncio.Protocol):
         if self._closing:
             return None
         self.figures.from_clients += len(data)
+        self._heard_s = time.monotonic()
         try:
             self._take(data)
         except BadFrameError as error:
-            return self._drop(str(error))
-        if self._held.half_there(0 if self._closing else len(self._in)):
-            return self._drop("a large request while much is kept for all clients")
+            return self.drop(str(error))
+        if self.held.half_there(0 if self._closing else len(self._in)):
+            return self.drop("a large request while much is kept for all clients")
         if not self._in and not self._left:
             self._half_since_s = None
         elif self._half_since_s is None or self._left:
@@ -147,10 +156,14 @@ class ClientConnection(asyncio.Protocol):
     def drop_if_slow(self) -> None:
         """Close it where a request is half there for too long, and nothing of ours holds it up."""
         since = self._half_since_s
-        if since is not None and not self._paused_by and time.monotonic() > since + BEGIN_S:
-            self._drop(f"no whole request within {BEGIN_S:.0f} s")
+        if since is not None and not self._client_paused and time.monotonic() > since + BEGIN_S:
+            self.drop(f"no whole request within {BEGIN_S:.0f} s")
+        elif not (self._broker or self._expected) and time.monotonic() > self._heard_s + IDLE_S:
+            self.drop(f"nothing asked for {IDLE_S:.0f} s")
+        elif why := never_answered(self._expected):
+            self.drop(why)
         elif self._login.is_overdue():
-            self._drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
+            self.drop(f"its broker has not accepted a login within {LOGIN_S:.0f} s")
 
     def eof_received(self) -> bool:
         """The client has said all: the connection ends."""
@@ -165,7 +178,7 @@ class ClientConnection(asyncio.Protocol):
             if not data:
                 return
         self._in += data
-        while self._in and not self._closing and HELD_UP not in self._paused_by:
+        while self._in and not self._closing and HELD_UP not in self._client_paused:
             if not self._next_frame():
                 return
 
@@ -181,31 +194,21 @@ class ClientConnection(asyncio.Protocol):
             return False
         (length,) = struct.unpack_from(">i", self._in)
         if not 8 <= length <= self._login.frame_bytes_max(self.host.frame_bytes_max):
-            raise BadFrameError(f"a frame of {length} bytes")
-        body = memoryview(self._in)[4 : 4 + length]
-        try:
-            if len(body) < min(frames.head_bytes(body), length):
-                return False
-            head = frames.decode_head(body)
-            whole = frames.is_read_whole(head)
-            if whole and length > frames.local_bytes_max(head):
-                raise BadFrameError(f"a request of {length} bytes to a group's coordinator")
-            if whole and len(body) < length:
-                return False
-            acks = head.key != frames.PRODUCE or has_answer(head, body)
-            if acks is None and len(body) < length:
-                return False
-            frame = bytes(body) if whole else b""
-        finally:
-            body.release()
-        if len(self._expected) >= EXPECTED_MAX:
+            what = other_protocol(bytes(self._in[:4])) or f"a frame of {length} bytes"
+            raise BadFrameError(what)
+        front = front_of(self._in, length)
+        if front is None:
+            return False
+        head = front.head
+        if len(self._expected) - len(self._asked) >= EXPECTED_MAX:
             raise BadFrameError(f"{EXPECTED_MAX} requests without an answer")
+        self._login.check(head)
         self.client_id = head.client_id
-        if whole:
+        if front.whole is not None:
             del self._in[: 4 + length]
-            self._serve(head, frame)
+            self._serve(head, front.whole)
         else:
-            self._pass(head, length, bool(acks))
+            self._pass(head, length, front.is_answered)
         return True
 
     def _serve(self, head: Head, frame: bytes) -> None:
@@ -227,6 +230,7 @@ class ClientConnection(asyncio.Protocol):
         """Give it to the broker as it comes."""
         self.is_shared |= head.key == frames.FETCH
         self.host.passes(self, head)
+        self.permitted.passed(head)
         if has_answer:
             self._expect_brokers(head)
         self._left = 4 + length
@@ -253,16 +257,18 @@ class ClientConnection(asyncio.Protocol):
         self._expected.append(Expected(False, head, None, after))
         self._to_broker(struct.pack(">i", len(frame)) + frame)
 
-    def hold_up(self) -> None:
-        """Nothing more of the client is read until `go_on`: the broker may have to be asked before
-        a request of it is answered. Called within `serve`.
+    def hold_up(self, head: Head) -> None:
+        """Nothing more of the client is read until `go_on` of the same request: the broker may have
+        to be asked before it is answered. Called within `serve`.
         """
-        self._pause_client(HELD_UP)
+        self._holding = head
+        self._client_paused.by(HELD_UP)
 
-    def go_on(self) -> None:
-        """See `hold_up`."""
-        if HELD_UP in self._paused_by:
-            self._resume_client(HELD_UP)
+    def go_on(self, head: Head) -> None:
+        """See `hold_up`; of a request that holds up nothing, nothing."""
+        if self._holding is head:
+            self._holding = None
+            self._client_paused.no_more_by(HELD_UP)
             self.data_received(b"")
 
     def ask(self, head: Head, frame: bytes, before: Head | None = None) -> asyncio.Future[bytes]:
@@ -277,7 +283,7 @@ class ClientConnection(asyncio.Protocol):
             return answer
         self._asked.add(answer)
         answer.add_done_callback(self._asked.discard)
-        self._expected.insert(at, Expected(False, head, asked=answer))
+        self._expected.insert(at, Expected(False, head, asked=answer, since_s=time.monotonic()))
         self._to_broker(frame)
         if before is not None:
             self._flush()
@@ -292,17 +298,17 @@ class ClientConnection(asyncio.Protocol):
             await self._room.wait()
 
     def _has_room(self, head: Head) -> bool:
-        if "unread" in self._paused_by:
+        if "unread" in self._client_paused:
             return False
-        return not self._held.is_much or self._expected[0].head is head
+        return not self.held.is_much or self._expected[0].head is head
 
     def _hold(self, expected: Expected, size: int) -> None:
         """So many bytes are kept for it now."""
-        self._held.keep(expected, size)
-        if self._held.is_much:
-            self._pause_client("held")
+        self.held.keep(expected, size)
+        if self.held.is_much:
+            self._client_paused.by("held")
         else:
-            self._resume_client("held")
+            self._client_paused.no_more_by("held")
 
     def _send_ready(self) -> None:
         while self._expected and self._expected[0].ours:
@@ -317,9 +323,9 @@ class ClientConnection(asyncio.Protocol):
         """Send the answers of ours whose turn it is, then let the broker's come."""
         self._send_ready()
         if self._expected and self._expected[0].ours:
-            self._pause_broker("turn")
+            self._broker_paused.by("turn")
         else:
-            self._resume_broker("turn")
+            self._broker_paused.no_more_by("turn")
             if self._answer:
                 self._from_broker(b"")
 
@@ -328,7 +334,8 @@ class ClientConnection(asyncio.Protocol):
             self.figures.to_clients += len(data)
             self._transport.write(data)
 
-    def _drop(self, why: str, level: int = logging.INFO) -> None:
+    def drop(self, why: str, level: int = logging.INFO) -> None:
+        """End it, and say why."""
         log.log(level, CLOSED, self.peer, self.client_id[:80], why)
         self.close()
 
@@ -358,42 +365,48 @@ class ClientConnection(asyncio.Protocol):
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
         if self._waiting_bytes > HIGH_WATER:
-            self._pause_client("connecting")
+            self._client_paused.by("connecting")
 
     async def _connect(self) -> None:
-        way = self.host.upstream()
-        if way is None:
-            self.figures.broker_failures += 1
-            return self._drop("no broker is known behind this port")
+        way, tls = self.host.upstream(), self.host.broker_tls()
         try:
-            broker = await reach(self, way, self.host.broker_tls())
+            self._broker = broker = await reach(self, way, tls, self.figures)
         except BrokerAwayError as error:
-            self.figures.broker_failures += 1
-            return self._drop(str(error), logging.WARNING)
-        self._broker = broker
-        self.figures.broker_connections += 1
+            self.drop(str(error), logging.WARNING)
+            return
         for data in self._waiting:
             broker.write(data)
         self._waiting.clear()
         self._waiting_bytes = 0
-        self._resume_client("connecting")
-        if self._broker_paused_by:
+        self._client_paused.no_more_by("connecting")
+        if self._broker_paused:
             broker.pause()
-        return None
 
     def broker_lost(self, why: str) -> None:
         """The broker closed the connection."""
+        if not why and self._needs_no_broker():
+            self._broker = self._connecting = None
+            self.left = False
+            return
         if why and not self._closing:
-            self._drop(why)
+            self.drop(why)
         self._end(at_once=False)
+
+    def _needs_no_broker(self) -> bool:
+        """Whether a client that means no broker, and has just asked something, waits for none: the
+        next request that is a broker's is another one's.
+        """
+        if self._left or self._answer or self._client_paused or self._closing:
+            return False
+        return waits_for_none(self._expected, self._heard_s) and self.host.means_no_broker()
 
     def broker_pauses(self) -> None:
         """The broker does not read."""
-        self._pause_client("broker")
+        self._client_paused.by("broker")
 
     def broker_resumes(self) -> None:
         """It reads again."""
-        self._resume_client("broker")
+        self._client_paused.no_more_by("broker")
 
     def from_broker(self, data: bytes) -> None:
         """Pass answers on, in the turn of each."""
@@ -401,7 +414,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._from_broker(data)
         except BadAnswerError as error:
-            self._drop(str(error))
+            self.drop(str(error))
 
     def _from_broker(self, data: bytes) -> None:
         if self._answer_left and not self._answer:
@@ -422,7 +435,7 @@ class ClientConnection(asyncio.Protocol):
         self._expected.popleft()
         self._send_ready()
         if self._expected and self._expected[0].ours:
-            self._pause_broker("turn")
+            self._broker_paused.by("turn")
 
     def _next_answer(self) -> bool:
         if self._answer_left:
@@ -445,12 +458,9 @@ class ClientConnection(asyncio.Protocol):
         if expected.head is None:
             self._answer_left = 4 + length
             return True
-        if length > ANSWER_BYTES_MAX:
-            raise BadAnswerError(f"the broker answers with {length} bytes")
-        if len(self._answer) < 4 + length:
+        frame = taken(self._answer, length, expected.head)
+        if frame is None:
             return False
-        frame = bytes(memoryview(self._answer)[4 : 4 + length])
-        del self._answer[: 4 + length]
         if expected.asked is not None:
             if not expected.asked.done():
                 expected.asked.set_result(frame)
@@ -458,11 +468,11 @@ class ClientConnection(asyncio.Protocol):
             return True
         if expected.after is not None:
             expected.ours = True
-            self._pause_broker("turn")
+            self._broker_paused.by("turn")
             expected.after(frame)
             return False
         if expected.head.key in REWRITTEN:
-            self._send(rewritten(expected.head, frame, self.host.place(), self.host.others()))
+            self._send(rewritten(expected.head, frame, self.host))
         else:
             self._login.answered(expected.head, frame)
             self._send(struct.pack(">i", length) + frame)
@@ -471,26 +481,20 @@ class ClientConnection(asyncio.Protocol):
 
     # back-pressure
 
-    def _pause_client(self, why: str) -> None:
-        if not self._paused_by and self._transport is not None and not self._closing:
+    def _client_stops(self) -> None:
+        if self._transport is not None and not self._closing:
             self._transport.pause_reading()
-        self._paused_by.add(why)
 
-    def _resume_client(self, why: str) -> None:
-        if why in self._paused_by:
-            self._paused_by.discard(why)
-            if not self._paused_by and self._transport is not None and not self._closing:
-                if self._half_since_s is not None:
-                    self._half_since_s = time.monotonic()
-                self._transport.resume_reading()
+    def _client_goes_on(self) -> None:
+        if self._transport is not None and not self._closing:
+            if self._half_since_s is not None:
+                self._half_since_s = time.monotonic()
+            self._transport.resume_reading()
 
-    def _pause_broker(self, why: str) -> None:
-        if not self._broker_paused_by and self._broker is not None:
+    def _broker_stops(self) -> None:
+        if self._broker is not None:
             self._broker.pause()
-        self._broker_paused_by.add(why)
 
-    def _resume_broker(self, why: str) -> None:
-        if why in self._broker_paused_by:
-            self._broker_paused_by.discard(why)
-            if not self._broker_paused_by and self._broker is not None:
-                self._broker.resume()
+    def _broker_goes_on(self) -> None:
+        if self._broker is not None:
+            self._broker.resume()

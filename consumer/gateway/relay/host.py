@@ -15,10 +15,13 @@ C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class Host(Protocol[C_contra]):
-    """Called on the event loop's thread. `C_contra`: the connection."""
+    """Called on the event loop's thread. `C_contra`: the connection; `relays_groups`: see
+    `Surroundings`.
+    """
 
     frame_bytes_max: int
     demands_login: bool
+    relays_groups: bool
 
     def admits(self, connection: C_contra) -> bool:
         """Whether there is room for it."""
@@ -28,6 +31,11 @@ class Host(Protocol[C_contra]):
 
     def upstream(self) -> Way | None:
         """The way to a broker behind this listener; None: none is known."""
+
+    def means_no_broker(self) -> bool:
+        """Whether any broker will do, also for what comes later: the client has come where clients
+        begin, and no broker asks who it is.
+        """
 
     def others(self) -> Sequence[tuple[int, Address]]:
         """Brokers to be named beside the real ones: gateways."""

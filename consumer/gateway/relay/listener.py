@@ -13,7 +13,7 @@ from typing import Protocol
 
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
-from consumer.gateway.options import GatewayOptions
+from consumer.gateway.options import BEGIN, GatewayOptions
 from consumer.gateway.relay.broker import Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.rewriting import Place
@@ -61,6 +61,7 @@ class Listener:
         self.broker_id = broker_id
         self.frame_bytes_max = gateway.options.frame_bytes_max
         self.demands_login = gateway.options.demands_login
+        self.relays_groups = bool(gateway.options.groups)
 
     def admits(self, connection: ClientConnection) -> bool:
         """See `Host`."""
@@ -73,6 +74,10 @@ class Listener:
     def upstream(self) -> Way | None:
         """See `Host`."""
         return self.gateway.upstream(self.broker_id)
+
+    def means_no_broker(self) -> bool:
+        """See `Host`."""
+        return self.broker_id == BEGIN and not self.demands_login
 
     def broker_tls(self) -> ssl.SSLContext | None:
         """See `Host`."""

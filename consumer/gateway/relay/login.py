@@ -8,9 +8,8 @@ import time
 
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
-from consumer.gateway.frames import BAD, Head
+from consumer.gateway.frames import BAD, SASL_AUTHENTICATE, SASL_HANDSHAKE, BadFrameError, Head
 
-SASL_AUTHENTICATE = 36
 LOGIN_S = 30.0
 LOGIN_BYTES_MAX = 1024 * 1024
 """Of a request of somebody who is not known yet: twice what brokers take by themselves."""
@@ -35,6 +34,14 @@ class ClientLogin:
     def is_overdue(self) -> bool:
         """Whether it has had time enough."""
         return self.awaited and time.monotonic() > self._until_s
+
+    def check(self, head: Head) -> None:
+        """Raises `BadFrameError` for the first version of SaslHandshake, which is not offered:
+        behind it come tokens that are no requests, and some have no answer, so that those of later
+        requests would be taken for one another's.
+        """
+        if head.key == SASL_HANDSHAKE and head.version < 1:
+            raise BadFrameError("version 0 of SaslHandshake was not offered")
 
     def reads(self, head: Head) -> bool:
         """Whether the answer to this is of interest (`answered`)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kafka.protocol.admin import DescribeClusterResponse
 from kafka.protocol.metadata import (
@@ -32,6 +32,7 @@ from consumer.gateway.frames import (
     MAX_VERSIONS,
     METADATA,
     PRODUCE,
+    SASL_HANDSHAKE,
     TRANSACTIONS,
     Head,
 )
@@ -43,13 +44,14 @@ CAPS = {
     FETCH: 15,
     METADATA: 13,
     DESCRIBE_CLUSTER: 2,
-    17: 1,  # SaslHandshake
+    SASL_HANDSHAKE: 1,
     API_VERSIONS: 4,
 }
-RELAYED_TOO = (*TRANSACTIONS, DESCRIBE_GROUPS, LIST_GROUPS)
-"""What is answered here, and goes on to the broker as well: for groups that are Kafka's own."""
+RELAYED_TOO = frozenset({*TRANSACTIONS, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS})
+"""What is answered here, and goes on to the broker as well: for groups that are Kafka's own, which
+there may be from before, and for transactions.
+"""
 REWRITTEN = (METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER)
-SASL_HANDSHAKE = 17
 
 Place = Callable[[int, Address], Address]
 """A broker's id and its own address -> where clients find it."""
@@ -63,12 +65,28 @@ class BadAnswerError(ValueError):
     """A broker's answer that cannot be read: its client must not see it."""
 
 
-def rewritten(head: Head, frame: bytes, place: Place, others: Others = ()) -> bytes:
-    """The answer to a request of `REWRITTEN` (without its length), framed anew; `others` are
-    brokers to be named beside. Raises `BadAnswerError`.
+class Surroundings(Protocol):
+    """What answers are written for. `relays_groups`: members of some groups are the brokers' to
+    serve.
+    """
+
+    relays_groups: bool
+
+    def place(self) -> Place:
+        """Where clients find brokers."""
+
+    def others(self) -> Others:
+        """Brokers to be named beside the real ones."""
+
+
+def rewritten(head: Head, frame: bytes, around: Surroundings) -> bytes:
+    """The answer to a request of `REWRITTEN` (without its length), framed anew. Raises
+    `BadAnswerError`.
     """
     try:
-        return _REWRITERS[head.key](head, frame, place, others)
+        if head.key == API_VERSIONS:
+            return _api_versions(head, frame, around.relays_groups)
+        return _REWRITERS[head.key](head, frame, around.place(), around.others())
     except BAD as error:
         raise BadAnswerError(f"answer of API {head.key} version {head.version}: {error}") from error
 
@@ -122,7 +140,7 @@ def _coordinator(head: Head, frame: bytes, place: Place, others: Others) -> byte
     return _framed(head, response)
 
 
-def _api_versions(head: Head, frame: bytes, place: Place, others: Others) -> bytes:
+def _api_versions(head: Head, frame: bytes, relays_groups: bool) -> bytes:
     # an answer to a version that the broker does not know is of version 0 (error 35)
     (code,) = struct.unpack_from(">h", frame, 4)
     version = 0 if code == 35 else head.version
@@ -133,7 +151,7 @@ def _api_versions(head: Head, frame: bytes, place: Place, others: Others) -> byt
     for api in response.api_keys:
         if api.api_key in HIDDEN:
             continue
-        if api.api_key in RELAYED_TOO:
+        if api.api_key in (MAX_VERSIONS if relays_groups else RELAYED_TOO):
             api.max_version = min(api.max_version, MAX_VERSIONS[api.api_key])
         elif api.api_key in MAX_VERSIONS:
             api.min_version, api.max_version = 0, MAX_VERSIONS[api.api_key]
@@ -150,6 +168,5 @@ def _api_versions(head: Head, frame: bytes, place: Place, others: Others) -> byt
 _REWRITERS: dict[int, Callable[[Head, bytes, Place, Others], bytes]] = {
     METADATA: _metadata,
     FIND_COORDINATOR: _coordinator,
-    API_VERSIONS: _api_versions,
     DESCRIBE_CLUSTER: _cluster,
 }

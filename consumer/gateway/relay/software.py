@@ -1,5 +1,6 @@
 """What a client says that it is: name and version of its library (ApiVersions from version 3 on,
 KIP-511). For people: whoever connects can say anything, so it is what Kafka allows, or nothing.
+And what speaks, where it is not Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ SINCE = 3
 SERIAL = frozenset({"sarama"})
 JAVA, RDKAFKA = "apache-kafka-java", "rdkafka"
 PART_CHARS_MAX = 100
+TLS_HANDSHAKE = b"\x16\x03"
+HTTP = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"CONN"})
 _PART = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -31,6 +34,15 @@ def software_of(head: Head, frame: bytes) -> str:
     except (IndexError, ValueError, struct.error):
         return ""
     return f"{name} {version}" if _is_part(name) and _is_part(version) else ""
+
+
+def other_protocol(begin: bytes) -> str:
+    """What a client speaks whose first bytes are these, where that can be told; else ""."""
+    if begin[:2] == TLS_HANDSHAKE:
+        return "the client speaks TLS to a port without it (--listen-tls)"
+    if begin[:4] in HTTP:
+        return "the client speaks HTTP"
+    return ""
 
 
 def is_serial(software: str) -> bool:

@@ -13,7 +13,14 @@ from typing import Any, Protocol
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.rights.permitted import Permitted
-from consumer.gateway.rights.questions import Right, is_asked, parts, permitted, question
+from consumer.gateway.rights.questions import (
+    Right,
+    UnsaidError,
+    is_asked,
+    parts,
+    permitted,
+    question,
+)
 from consumer.gateway.wire.requests import CommitRequest, Request
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
@@ -27,7 +34,7 @@ OF_GROUPS = {
 """What a tool's request needs of its groups."""
 OF_TOPICS = {
     frames.OFFSET_FETCH: Right.DESCRIBE_TOPIC,
-    frames.OFFSET_DELETE: Right.READ_TOPIC,
+    frames.OFFSET_DELETE: Right.READ_RECORDS,
 }
 """What it needs of the topics that it names."""
 
@@ -62,6 +69,9 @@ class Asker(Protocol):
     def ask(self, head: Head, frame: bytes, before: Head | None = None) -> asyncio.Future[bytes]:
         """See `ClientConnection.ask`."""
 
+    def drop(self, why: str) -> None:
+        """Close it."""
+
 
 def needs(request: Request) -> dict[Right, frozenset[str]]:
     """What a member's request needs: READ of its group, and of what it stores."""
@@ -83,17 +93,23 @@ def is_known(connection: Asker, need: Mapping[Right, Iterable[str]]) -> bool:
 
 
 def permissions(
-    connection: Asker, right: Right, names: Collection[str], before: Head | None = None
+    connection: Asker,
+    right: Right,
+    names: Collection[str],
+    before: Head | None = None,
+    group: str = "",
 ) -> Awaitable[frozenset[str]]:
     """Which of these may be used so. Asked at once, so that what is asked stands in the
     connection's order where this was called, or before the answer to the client's request `before`,
-    if nothing has been asked of the broker since (the client is held up). Cancelled when the
-    connection ends. Names that cannot be anything's are not asked about, and in the answer.
+    if nothing has been asked of the broker since (the client is held up). `group`: that of the
+    request, for `Right.READ_TOPIC`. Cancelled when the connection ends, which is also the end of
+    one whose broker does not say it: its client asks again. Names that cannot be anything's are not
+    asked about, and in the answer.
     """
     able = [name for name in dict.fromkeys(names) if is_asked(right, name)]
     unknown = [name for name in able if not connection.permitted.knows(right, name)]
     asked = [
-        (tuple(part), connection.ask(*question(right, part), before))
+        (tuple(part), connection.ask(*question(right, part, group), before))
         for part in parts(right, unknown)
     ]
     connection.questions[right.value] += len(asked)
@@ -108,8 +124,12 @@ async def _judged(
 ) -> frozenset[str]:
     found = set(known)
     for names, answer in asked:
-        good = permitted(right, names, await answer)
-        for name in good:
+        try:
+            good = permitted(right, names, await answer)
+        except UnsaidError as error:
+            connection.drop(str(error))
+            raise asyncio.CancelledError from error
+        for name in (name for name in names if name in good):
             connection.permitted.add(right, name)
         found |= good
     return frozenset(found)

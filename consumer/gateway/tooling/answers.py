@@ -32,6 +32,7 @@ from zkcoord.znodes.names import is_group, is_partition
 
 CONSUMER = "consumer"
 CLASSIC = "classic"
+GROUPS_PER_PART = 50
 KAFKAS_STATES = {
     GroupState.EMPTY: "Empty",
     GroupState.PREPARING_REBALANCE: "PreparingRebalance",
@@ -44,12 +45,16 @@ SINCE_NOT_FOUND = 6
 
 def describe_groups(
     store: GroupStore, head: Head, body: Any, known: Mapping[str, tuple[str, str, str]]
-) -> bytes:
+) -> Iterator[bytes | None]:
     """Answer to DescribeGroups. `known`: name of a registration -> member id, client id and address
-    of the wire members of this gateway.
+    of the wire members of this gateway. None before it, as in `read_offsets`.
     """
-    groups = [_described(store, head, group, known) for group in body.groups]
-    return frames.encode(head, throttle_time_ms=0, groups=groups)
+    groups = []
+    for number, group in enumerate(body.groups):
+        if number and number % GROUPS_PER_PART == 0:
+            yield None
+        groups.append(_described(store, head, group, known))
+    yield frames.encode(head, throttle_time_ms=0, groups=groups)
 
 
 def _described(

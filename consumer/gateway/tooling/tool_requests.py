@@ -19,11 +19,11 @@ from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_frame
 from consumer.gateway.relay.connection import ClientConnection
-from consumer.gateway.relay.rewriting import Place
+from consumer.gateway.relay.rewriting import BadAnswerError, Surroundings
 from consumer.gateway.rights.asking import OF_GROUPS, OF_TOPICS, permissions, split, topics_of
 from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling import answers
-from consumer.gateway.tooling.parted import coordinators, joined, parted
+from consumer.gateway.tooling.both_kinds import coordinators, joined, parted
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
@@ -47,8 +47,8 @@ class OnThread(Protocol):
 
 class ToolRequests:
     """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread;
-    `is_ours`: whether a group is coordinated here; `delete_led`, on the members' thread, has one
-    deleted whose leader is a client.
+    all groups but those that are `is_coordinated` are Kafka's own; `delete_led`, on the members'
+    thread, has one deleted whose leader is a client.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class ToolRequests:
         groups: WireGroups,
         run: OnThread,
         ask_members: OnThread,
-        is_ours: Callable[[str], bool],
         delete_led: DeleteLed,
+        is_coordinated: Callable[[str], bool] = lambda group: True,
     ) -> None:
         self.store = store
-        self._is_ours = is_ours
         self.groups = groups
+        self._is_coordinated = is_coordinated
         self._run = run
         self._ask_members = ask_members
         self._delete_led = delete_led
@@ -71,47 +71,61 @@ class ToolRequests:
     def answer(
         self, connection: ClientConnection, head: Head, body: Any
     ) -> Coroutine[Any, Any, None]:
-        """Answer a request, if its client may know or do that. What is asked about that is asked at
-        once, and so is the broker about groups of its own.
+        """Answer a request, if its client may know or do that. What is asked about that, and what
+        of it is the broker's to answer, is asked at once.
         """
-        body, about_theirs = parted(head, body, self._is_ours)
-        theirs = None if about_theirs is None else connection.ask(*about_theirs)
+        body, of_kafka = parted(head, body, self._is_coordinated)
+        theirs = connection.ask(*of_kafka) if of_kafka is not None else None
         named = topics_of(head, body)
         groups = permissions(connection, OF_GROUPS[head.key], frames.group_of(head, body))
         right = OF_TOPICS.get(head.key, Right.DESCRIBE_TOPIC)
         topics = permissions(connection, right, named.topics)
         if named.and_all:
-            connection.hold_up()
-        return self._alone(connection, self._answer(connection, head, body, groups, topics, theirs))
+            connection.hold_up(head)
+        work = self._judged(connection, head, body, groups, topics)
+        return self._alone(connection, head, self._answer(connection, head, work, theirs))
 
     async def _answer(
         self,
         connection: ClientConnection,
         head: Head,
-        body: Any,
-        may: May,
-        topics: May,
+        work: Awaitable[Callable[[], bytes | None]],
         theirs: Awaitable[bytes] | None,
     ) -> None:
+        ours = await work
+        if theirs is None:
+            return await self._blocking(connection, head, ours)
+        answer = await theirs
+
+        def both() -> bytes | None:
+            mine = ours()
+            return None if mine is None else joined(head, mine, answer)
+
+        try:
+            await self._blocking(connection, head, both)
+        except BadAnswerError as error:
+            connection.drop(str(error))
+        return None
+
+    async def _judged(
+        self, connection: ClientConnection, head: Head, body: Any, may: May, topics: May
+    ) -> Callable[[], bytes | None]:
+        """What makes the answer, of what may be known or done."""
         groups = frames.group_of(head, body)
-        kafkas = None if theirs is None else await theirs
         permitted = await topics
-        work: Callable[[], bytes | None]
         if await may != frozenset(groups):
-            work = partial(answers.refused, head, body)
-            return await self._blocking(connection, head, work, kafkas)
+            return partial(answers.refused, head, body)
         match head.key:
             case frames.OFFSET_FETCH:
-                return await self._fetch(connection, head, body, permitted, kafkas)
+                return await self._fetch(connection, head, body, permitted)
             case frames.DESCRIBE_GROUPS:
                 known = await self._ask_members(lambda: self._known(groups))
-                work = partial(answers.describe_groups, self.store, head, body, known)
+                return partial(next, answers.describe_groups(self.store, head, body, known))
             case frames.DELETE_GROUPS:
                 led = await self._deleted_led([group for group in groups if is_group(group)])
-                work = partial(answers.delete_groups, self.store, head, body, led)
+                return partial(answers.delete_groups, self.store, head, body, led)
             case _:
-                work = partial(answers.delete_offsets, self.store, head, body, permitted)
-        return await self._blocking(connection, head, work, kafkas)
+                return partial(answers.delete_offsets, self.store, head, body, permitted)
 
     async def _deleted_led(self, groups: list[str]) -> dict[str, WireCode]:
         """Of those whose leader is a client, or was: what the coordinator says."""
@@ -120,21 +134,15 @@ class ToolRequests:
         except ZkcoordError:
             return dict.fromkeys(groups, WireCode.COORDINATOR_NOT_AVAILABLE)
         events = asyncio.get_running_loop()
-        codes = {}
+        said: dict[str, asyncio.Future[WireCode]] = {}
         for group in led:
-            said: asyncio.Future[WireCode] = events.create_future()
-            await self._ask_members(partial(self._delete_led, group, _to(said, events)))
-            codes[group] = await said
-        return codes
+            said[group] = events.create_future()
+            await self._ask_members(partial(self._delete_led, group, _to(said[group], events)))
+        return {group: await code for group, code in said.items()}
 
     async def _fetch(
-        self,
-        connection: ClientConnection,
-        head: Head,
-        body: Any,
-        permitted: frozenset[str],
-        kafkas: bytes | None,
-    ) -> None:
+        self, connection: ClientConnection, head: Head, body: Any, permitted: frozenset[str]
+    ) -> Callable[[], bytes]:
         """OffsetFetch: of topics that may be described. Which they are of who asks for all is known
         when what is stored has been read.
         """
@@ -146,8 +154,7 @@ class ToolRequests:
         stored = {tp.topic for offsets in read for tp in offsets}
         if more := sorted(stored - permitted):
             permitted |= await permissions(connection, Right.DESCRIBE_TOPIC, more, head)
-        encode = partial(frames.fetched_offsets, head, body, found, permitted)
-        await self._blocking(connection, head, encode, kafkas)
+        return partial(frames.fetched_offsets, head, body, found, permitted)
 
     def commit(
         self, connection: ClientConnection, head: Head, body: Any, request: CommitRequest
@@ -155,8 +162,9 @@ class ToolRequests:
         """OffsetCommit without a member."""
         may = permissions(connection, Right.READ, (request.group,))
         named = {tp.topic for tp in request.offsets}
-        topics = permissions(connection, Right.READ_TOPIC, named)
-        return self._alone(connection, self._commit(connection, head, body, request, may, topics))
+        topics = permissions(connection, Right.READ_TOPIC, named, group=request.group)
+        work = self._commit(connection, head, body, request, may, topics)
+        return self._alone(connection, head, work)
 
     async def _commit(
         self,
@@ -182,15 +190,15 @@ class ToolRequests:
         (described is what is of them here), with those of ours that its client may describe, where
         the port `names_ours`. The client is held up meanwhile.
         """
-        with _answered(connection):
+        with _answered(connection, head):
             kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
-            others = [group for group in kafkas.groups if not self._is_ours(group.group_id)]
+            others = [group for group in kafkas.groups if not self._is_coordinated(group.group_id)]
             await connection.room(head)
             ours: list[Any] | None = []
             if names_ours:
                 ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
             if ours:
-                ours = [group for group in ours if self._is_ours(group.group_id)]
+                ours = [group for group in ours if self._is_coordinated(group.group_id)]
                 names = [group.group_id for group in ours]
                 may = await permissions(connection, Right.DESCRIBE, names, head)
                 ours = [group for group in ours if group.group_id in may]
@@ -227,19 +235,21 @@ class ToolRequests:
         head: Head,
         keys: tuple[str, ...],
         at: Callable[[], tuple[int, Address]],
-        place: Place,
+        around: Surroundings,
         answer: bytes,
     ) -> None:
         """FindCoordinator: `keys` are coordinated here, and others are not, of which the broker has
         answered.
         """
-        with _answered(connection):
-            found = coordinators(head, keys, at(), place, answer)
+        with _answered(connection, head):
+            found = coordinators(head, keys, at(), around, answer)
             connection.answer_later(head, found, codes_of_frame(head, found))
 
-    async def _alone(self, connection: ClientConnection, work: Coroutine[Any, Any, None]) -> None:
+    async def _alone(
+        self, connection: ClientConnection, head: Head, work: Coroutine[Any, Any, None]
+    ) -> None:
         """After those of the same connection."""
-        with _answered(connection):
+        with _answered(connection, head):
             async with connection.turns.alone:
                 await work
 
@@ -292,7 +302,7 @@ def _to(
 
 
 @contextmanager
-def _answered(connection: ClientConnection) -> Iterator[None]:
+def _answered(connection: ClientConnection, head: Head) -> Iterator[None]:
     """A request that cannot be answered ends its connection: its client asks again elsewhere, and
     does not wait.
     """
@@ -303,4 +313,4 @@ def _answered(connection: ClientConnection) -> Iterator[None]:
     finally:
         if not answered:
             connection.close()
-        connection.go_on()
+        connection.go_on(head)

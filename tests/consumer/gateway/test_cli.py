@@ -69,3 +69,30 @@ def test_the_command_ends_with_2(tmp_path: Path) -> None:
     done = run(tmp_path, *begin, "--advertise", "localhost:9392")
     assert done.returncode == 2 and "localhost:9392" in done.stderr
     assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"brokers": ","}, "no broker is named"),
+        ({"brokers": " , "}, "no broker is named"),
+        ({"brokers": "b:1,,b"}, "--brokers 'b' is no address"),
+        ({"broker_ports": "1=9192"}, "none that is that of --listen"),
+        ({"broker_ports": "1=9193,2=9193"}, "each broker and each port once"),
+        ({"coordinated_groups": "a("}, r"no regular expression \('missing \): a\('\)"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(flags: dict[str, str], said: str) -> None:
+    usual = {"zookeeper": "z:1", "brokers": "b:1", "listen": "h:9192"}
+    with pytest.raises(ConfigurationError, match=said):
+        gateway_options(resolve(Use.GATEWAY, {**usual, **flags}, {}))
+
+
+def test_the_order_of_patterns_makes_no_other_gateway() -> None:
+    """Which groups are coordinated does not depend on it."""
+    usual = {"zookeeper": "z:1", "brokers": "b:1", "listen": "h:9192"}
+    one, same, other = (
+        gateway_options(resolve(Use.GATEWAY, {**usual, "coordinated_groups": text}, {})).shared
+        for text in ("a b.*", "b.*  a b.*", "a")
+    )
+    assert one == same != other

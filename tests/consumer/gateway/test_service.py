@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +17,7 @@ import pytest
 from consumer.gateway.address import Address
 from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.options import GatewayOptions
+from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.service import Gateway
 from consumer.gateway.turns import Turns
 from zkcoord.errors import UnavailableError
@@ -101,6 +103,26 @@ def test_a_new_broker_whose_port_is_taken_is_said_once_and_tried_again(
 
     seen = ClusterSeen({**NEW, 8: Address("broker", 9093)})
     play(scene, lambda: seen, broker_7=taken.getsockname()[1], broker_8=free)
+
+
+def test_of_many_who_come_at_once_as_many_are_let_in_as_there_is_room_for() -> None:
+    """All are accepted before the first one is asked for; whoever is turned away takes no place."""
+
+    async def scene(gateway: Gateway) -> None:
+        gateway.options = replace(gateway.options, connections_max=4, connections_per_address_max=3)
+        coming = [cast(ClientConnection, gateway._accept(-1)) for _ in range(6)]
+        for number, one in enumerate(coming):
+            one.peer = "10.0.0.1" if number < 4 else f"10.0.0.{number}"
+        assert [gateway.admits(one) for one in coming] == [True] * 3 + [False, True, False]
+        assert gateway.admits(coming[0]), "it is asked again behind its handshake"
+        assert gateway.connections == 4
+        gateway.members.post = lambda work: None  # type: ignore[method-assign]
+        gateway.closed(coming[3])
+        assert gateway.connections == 4
+        gateway.closed(coming[0])
+        assert gateway.connections == 3 and gateway.admits(coming[5])
+
+    play(scene, lambda: ClusterSeen(NEW))
 
 
 def test_who_is_left_by_its_broker_has_more_time_to_come_back(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError
-from consumer.gateway.skimming import PARTS_MAX, TAGS_MAX
+from consumer.gateway.skimming import NUMBER_BYTES, PART_BYTES, PARTS_MAX, TAGS_MAX
 from tests.consumer.gateway.recordings import framed, requests
 
 MIB = 1024 * 1024
@@ -121,3 +122,52 @@ def test_what_clients_write_for_themselves_may_be_longer() -> None:
     longest = {key: frames.local_bytes_max(frames.Head(key, 0, 1, "")) for key in frames._CLASSES}
     assert {key for key, size in longest.items() if size == 4 * MIB} == frames.WITH_TEXTS
     assert set(longest.values()) == {MIB, 4 * MIB}
+
+
+COUNT = 5_000
+
+
+@pytest.mark.parametrize(
+    ("frame", "parts", "numbers"),
+    [
+        (
+            head(frames.OFFSET_COMMIT, 0)
+            + GROUP
+            + struct.pack(">i", 1)
+            + GROUP
+            + struct.pack(">i", COUNT)
+            + struct.pack(">iqh", 0, 1, 0) * COUNT,
+            COUNT + 1,
+            0,
+        ),
+        (
+            head(frames.OFFSET_FETCH, 0)
+            + GROUP
+            + struct.pack(">i", 1)
+            + GROUP
+            + struct.pack(">i", COUNT)
+            + b"".join(struct.pack(">i", 1_000 + n) for n in range(COUNT)),
+            1,
+            COUNT,
+        ),
+        (
+            head(frames.DELETE_GROUPS, 0) + struct.pack(">i", COUNT) + GROUP * COUNT,
+            COUNT,
+            0,
+        ),
+    ],
+    ids=["structures", "numbers", "texts"],
+)
+def test_what_a_request_takes_decoded_is_known(frame: bytes, parts: int, numbers: int) -> None:
+    """About: what is kept for it counts so, and not only its bytes."""
+    weighed: list[int] = []
+    asked = frames.decode_head(frame)
+    frames.decode(asked, frame, weighed.append)
+    assert weighed == [parts * PART_BYTES + numbers * NUMBER_BYTES]
+    tracemalloc.start()
+    try:
+        kept = frames.decode(asked, frame)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept is not None and 0.8 * taken < weighed[0], "it takes more than it counts"

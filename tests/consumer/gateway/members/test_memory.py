@@ -193,6 +193,18 @@ def test_gateways_with_other_options_are_named(
         wait_until(lambda: one.neighbours.differing == 0, WAIT_S, "that the other one is gone")
 
 
+def test_a_gateway_that_is_told_where_this_one_is_is_named(
+    zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is older is what this one left behind itself."""
+    client.create(f"{LAY.gateways}/gateway-0000000000", encode_gateway("gw", 9192), makepath=True)
+    with gateway(zk_hosts) as one:
+        wait_until(lambda: one.known == (AnnouncedGateway(1, "gw", 9192),), WAIT_S, "itself")
+        assert "where this one is" not in caplog.text
+        client.create(f"{LAY.gateways}/gateway-0000000009", encode_gateway("gw", 9192))
+        wait_until(lambda: "at gw:9192, where this one is" in caplog.text, WAIT_S, "a warning")
+
+
 def test_a_session_that_is_lost_is_replaced_and_announced_again(
     zk_hosts: str, client: KazooClient
 ) -> None:

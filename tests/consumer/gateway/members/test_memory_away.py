@@ -196,3 +196,18 @@ def test_who_is_forgotten_while_it_is_written_and_comes_again_is_written_after_t
     assert len(ensemble.asked) == 2 and ensemble.written[-1] == encode_client(FIRST)
     ensemble.asked[1][1](Committed(()))
     assert ensemble.written[-1] == encode_client(LATER)
+
+
+def test_however_many_wait_when_the_connection_goes_all_are_told() -> None:
+    """Each JoinGroup with a `group.instance.id` waits for one, and a client may send 1,000."""
+    ensemble, memory = _memory()
+    ensemble.tell(Connected(1, 6_000))
+    told: list[WrittenDown] = []
+    for generation in range(3_000):
+        client = replace(FIRST, generation=generation)
+        memory.write("g", client, "member", True, told.append)
+    ensemble.tell(Suspended())
+    ensemble.asked[0][1](Unanswered())
+    assert told == [WrittenDown.LATER] * 3_000
+    ensemble.tell(Connected(1, 6_000))
+    assert ensemble.written[-1] == encode_client(client)

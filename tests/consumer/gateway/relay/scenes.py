@@ -83,13 +83,21 @@ class Broker:
         self.hold: asyncio.Event | None = None
         self.got: list[int] = []
         self.port = 0
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def start(self) -> None:
         """Listen."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
         self.port = server.sockets[0].getsockname()[1]
 
+    def end(self) -> None:
+        """Its connections are closed; it goes on."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         try:
             while True:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
@@ -121,6 +129,7 @@ class Relay:
         self.tls = tls
         self.door: ClientTls | None = ClientTls(tls.clients) if tls.clients else None
         self.demands_login = False
+        self.relays_groups = self.any_broker = False
         self.turned_to: list[int] = []
         self.port = 0
         self.parked: list[Head] = []
@@ -169,6 +178,10 @@ class Relay:
         """The broker."""
         return Way((Address(self.host, self.broker.port),))
 
+    def means_no_broker(self) -> bool:
+        """As it is told."""
+        return self.any_broker
+
     def others(self) -> tuple[tuple[int, Address], ...]:
         """None."""
         return ()
@@ -184,7 +197,7 @@ class Relay:
         if self.park:
             self.parked.append(head)
             if self.hold:
-                connection.hold_up()
+                connection.hold_up(head)
             return None
         return answer(head.correlation_id, b"ours")
 

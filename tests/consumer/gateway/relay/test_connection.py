@@ -17,6 +17,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from consumer.gateway.relay import broker as broker_module
+from consumer.gateway.relay import connection as connection_module
+from consumer.gateway.relay import expected as expected_module
 from consumer.gateway.relay.connection import EXPECTED_MAX
 from consumer.gateway.relay.expected import FAIR_BYTES, HELD_BY_ALL_BYTES_MAX, HELD_BYTES_MAX
 from tests.consumer.gateway.recordings import framed, requests
@@ -210,6 +212,95 @@ def test_a_broker_that_ends_ends_its_client() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("what", ["nothing", "waits", "silent", "means it", "holds it up"])
+def test_who_means_no_broker_and_waits_for_none_does_not_notice_that_its_broker_is_gone(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A client that has come where clients begin, and whose heartbeat is parked or was answered a
+    moment ago. Any other is closed, as by its broker.
+    """
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.any_broker = what != "means it"
+        await echoes(reader, writer)
+        if what == "silent":
+            monkeypatch.setattr(expected_module, "LIVELY_S", 0.0)
+        if what == "waits":
+            broker.hold = asyncio.Event()
+            writer.write(request(FETCH, 2))
+            while broker.got != [7, 2]:
+                await asyncio.sleep(0.01)
+        if what == "nothing":
+            relay.park = True
+            writer.write(request(HEARTBEAT, 3))
+            while not relay.parked:
+                await asyncio.sleep(0.01)
+        if what == "holds it up":
+            relay.connection.hold_up(Head(FETCH, 0, 4, "me"))
+        lost = relay.connection._broker
+        broker.end()
+        if what == "nothing":
+            relay.connection.answer_later(relay.parked[0], answer(3, b"ours"))
+            assert await frame_of(reader) == (3, b"ours")
+            while relay.connection._broker is lost:  # it is not read while a heartbeat is parked
+                await asyncio.sleep(0.01)
+            await echoes(reader, writer)
+            assert relay.connection._broker is not lost and not relay.connection.left
+        else:
+            assert await reader.read() == b"" and relay.connection.left
+
+    play(scene)
+
+
+def test_who_has_no_broker_any_more_and_asks_nothing_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a client whose host is gone would stay for ever: nobody else looks for it."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.any_broker = True
+        await echoes(reader, writer)
+        monkeypatch.setattr(connection_module, "IDLE_S", 0.0)
+        relay.connection.drop_if_slow()
+        await echoes(reader, writer)
+        broker.end()
+        while relay.connection._broker is not None:
+            await asyncio.sleep(0.01)
+        relay.connection.drop_if_slow()
+        assert await reader.read() == b""
+
+    play(scene)
+
+
+def test_a_question_that_its_broker_never_answers_ends_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is held up, so nobody would see that it has gone."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = relay.hold = True
+        broker.hold = asyncio.Event()
+        writer.write(request(HEARTBEAT, 1))
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        connection = relay.connection
+        asked = connection.ask(Head(FETCH, 0, 9, "us"), request(FETCH, 9), relay.parked[0])
+        connection.drop_if_slow()
+        await asyncio.sleep(0)
+        assert not asked.done()
+        monkeypatch.setattr(expected_module, "ASKED_S", -1.0)
+        connection.drop_if_slow()
+        assert await reader.read() == b"" and asked.cancelled()
+
+    play(scene)
+
+
 def test_no_room() -> None:
     async def scene(
         broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -238,7 +329,7 @@ def test_a_client_that_does_not_read_stops_its_broker() -> None:
         await asyncio.sleep(0)
         reader._transport.pause_reading()  # type: ignore[attr-defined]  # the client stops reading
         sending = asyncio.create_task(writer.drain())
-        while "client" not in relay.connection._broker_paused_by:
+        while "client" not in relay.connection._broker_paused:
             await asyncio.sleep(0.01)
         transport = relay.connection._transport
         assert transport is not None
@@ -269,7 +360,7 @@ def test_a_client_that_does_not_read_is_not_read(monkeypatch: pytest.MonkeyPatch
                 await writer.drain()
 
         sending = asyncio.create_task(send())
-        while relay.accepted == 0 or "unread" not in relay.connection._paused_by:
+        while relay.accepted == 0 or "unread" not in relay.connection._client_paused:
             await asyncio.sleep(0.01)
         transport = relay.connection._transport
         assert transport is not None
@@ -292,7 +383,7 @@ def test_large_requests_without_an_answer_are_not_all_kept() -> None:
         for n in range(count):
             writer.write(request(HEARTBEAT, n, body))
         held = HELD_BYTES_MAX // len(body) + 1
-        while relay.accepted == 0 or not relay.connection._paused_by:
+        while relay.accepted == 0 or not relay.connection._client_paused:
             await asyncio.sleep(0.01)
         assert len(relay.parked) == held
         for n in range(count):
@@ -369,13 +460,54 @@ def test_what_is_held_up_waits_while_the_broker_is_asked() -> None:
         assert await frame_of(reader) == (1, b"one")
         assert await frame_of(reader) == (2, b"two")
         relay.hold = False
-        connection.go_on()
+        connection.go_on(head)
         assert await frame_of(reader) == (3, b"three")
         while len(relay.parked) < 2:
             await asyncio.sleep(0.01)
         connection.answer_later(relay.parked[1], answer(4, b"four"))
         assert await frame_of(reader) == (4, b"four")
         await echoes(reader, writer)
+
+    play(scene)
+
+
+def test_only_the_request_that_holds_up_its_client_lets_it_go_on() -> None:
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        relay.park = True
+        writer.write(request(HEARTBEAT, 1))
+        while not relay.parked:
+            await asyncio.sleep(0.01)
+        relay.hold = True
+        writer.write(request(HEARTBEAT, 2) + request(FETCH, 3))
+        while len(relay.parked) < 2:
+            await asyncio.sleep(0.01)
+        earlier, holding = relay.parked
+        connection = relay.connection
+        connection.answer_later(earlier, answer(1))
+        connection.go_on(earlier)
+        assert await frame_of(reader) == (1, b"")
+        own = await connection.ask(Head(FETCH, 0, 9, "us"), request(FETCH, 9, b"own"), holding)
+        assert (own[4:], broker.got) == (b"own", [9]), "what comes behind was asked before"
+        connection.answer_later(holding, answer(2))
+        connection.go_on(holding)
+        assert [(await frame_of(reader))[0] for _ in range(2)] == [2, 3]
+
+    play(scene)
+
+
+def test_an_answer_to_something_else_is_not_believed() -> None:
+    """Of our own questions, and of what is rewritten: its client is closed."""
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await echoes(reader, writer)
+        connection = relay.connection
+        asked = connection.ask(Head(FETCH, 0, 77, "us"), request(FETCH, 78))
+        await relay.gone.wait()
+        assert asked.cancelled()
 
     play(scene)
 
@@ -393,7 +525,7 @@ def test_nobody_is_asked_for_who_has_gone_or_is_answered() -> None:
         question = Head(FETCH, 0, 7, "us"), request(FETCH, 7)
         connection.answer_later(head, answer(1))
         assert connection.ask(*question, head).cancelled()
-        connection.go_on()
+        connection.go_on(head)
         while len(relay.parked) < 2:
             await asyncio.sleep(0.01)
         broker.hold = asyncio.Event()
@@ -402,7 +534,7 @@ def test_nobody_is_asked_for_who_has_gone_or_is_answered() -> None:
         await relay.gone.wait()
         assert under_way.cancelled()
         assert connection.ask(*question, relay.parked[1]).cancelled()
-        connection.go_on()
+        connection.go_on(head)
 
     play(scene)
 
@@ -441,11 +573,11 @@ def test_while_much_is_kept_for_all_who_has_much_is_not_served(size: int) -> Non
         writer.write(request(HEARTBEAT, 1, body) + request(HEARTBEAT, 2, body))
         while len(relay.parked) < 2:
             await asyncio.sleep(0.01)
-        assert bool(connection._paused_by) == (size > FAIR_BYTES)
+        assert bool(connection._client_paused) == (size > FAIR_BYTES)
         for head in relay.parked:
             connection.answer_later(head, answer(head.correlation_id))
             await frame_of(reader)
-        assert not connection._paused_by and connection.figures.held_bytes == others
+        assert not connection._client_paused and connection.figures.held_bytes == others
         writer.write(request(HEARTBEAT, 3, bytes(2 * size))[:size])
         if size > FAIR_BYTES:
             assert await reader.read() == b"", "it is closed"
@@ -489,7 +621,7 @@ def test_who_says_nonsense_and_goes_is_no_defect(caplog: pytest.LogCaptureFixtur
     ) -> None:
         while relay.accepted == 0 or relay.connection._transport is None:
             await asyncio.sleep(0)
-        relay.connection._pause_client("test")
+        relay.connection._client_paused.by("test")
         writer.write(request(FETCH, 1) + struct.pack(">i", -1))
         await writer.drain()
         socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())).shutdown(
@@ -497,7 +629,7 @@ def test_who_says_nonsense_and_goes_is_no_defect(caplog: pytest.LogCaptureFixtur
         )
         for _ in range(200):  # so that its end is seen, where TLS looks for it
             await asyncio.sleep(0)
-        relay.connection._resume_client("test")
+        relay.connection._client_paused.no_more_by("test")
         await relay.gone.wait()
 
     play(scene)
@@ -518,5 +650,19 @@ def test_who_does_not_let_go_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> No
         transport.write(bytes(16 * 1024 * 1024))
         relay.connection.close()
         await relay.gone.wait()
+
+    play(scene)
+
+
+def test_who_speaks_tls_to_a_plain_port_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """The most frequent mistake with one, which only the gateway's log can show."""
+    caplog.set_level("INFO")
+
+    async def scene(
+        broker: Broker, relay: Relay, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc")
+        assert await reader.read() == b""
+        assert "speaks TLS to a port without it" in caplog.text
 
     play(scene)

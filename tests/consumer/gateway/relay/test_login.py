@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
+from consumer.gateway.frames import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from consumer.gateway.relay import login
-from consumer.gateway.relay.login import LOGIN_BYTES_MAX, SASL_AUTHENTICATE
+from consumer.gateway.relay.login import LOGIN_BYTES_MAX
 from tests.consumer.gateway.relay.scenes import (
     FETCH,
     WAIT_S,
@@ -104,3 +105,22 @@ def test_who_is_not_known_yet_sends_no_large_request(monkeypatch: pytest.MonkeyP
     assert stays(monkeypatch, request(FETCH, 5, bytes(LOGIN_BYTES_MAX - 100)), limit_s=time)
     assert stays(monkeypatch, outcome(OK, b""), large, limit_s=time)
     assert stays(monkeypatch, large, demands=False)
+
+
+@pytest.mark.parametrize(("version", "is_closed"), [(0, True), (1, False)])
+def test_tokens_that_are_no_requests_do_not_come(version: int, is_closed: bool) -> None:
+    """Behind the first version of SaslHandshake: some have no answer, so that answers to later
+    requests would be taken for one another's.
+    """
+
+    async def run() -> None:
+        broker, relay = await stage(Sides.NONE)
+        reader, writer = await relay.client()
+        writer.write(request(SASL_HANDSHAKE, 1, b"", version))
+        if is_closed:
+            assert await reader.read() == b"" and broker.got == []
+        else:
+            assert await frame_of(reader) == (1, b"")
+        writer.close()
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))

@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway.frames import Head, decode_head
-from consumer.gateway.relay.software import asks_again, software_of
+from consumer.gateway.relay.software import asks_again, other_protocol, software_of
 from consumer.gateway.skimming import TAGS_MAX
 
 
@@ -101,3 +101,18 @@ def test_junk_raises_nothing() -> None:
 )
 def test_who_sends_the_next_heartbeat_soon(name: str, again: bool) -> None:
     assert asks_again(name) is again
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01", "--listen-tls"),
+        (b"GET / HTTP/1.1", "HTTP"),
+        (b"OPTIONS * HTTP/1.1", "HTTP"),
+        (b"\x00\x00\x00\x07", ""),
+        (b"SSH-2.0", ""),
+    ],
+)
+def test_what_is_another_protocol_has_its_name(begin: bytes, said: str) -> None:
+    found = other_protocol(begin[:4])
+    assert said in found and bool(found) == bool(said)

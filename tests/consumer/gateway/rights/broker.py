@@ -18,6 +18,8 @@ from kafka.protocol.consumer import (
     HeartbeatResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
 )
@@ -32,7 +34,8 @@ NO_SUCH_PARTITION, NOBODY = 3, 25
 
 class GuardedConnection:
     """Answers questions at once, or once they are `release`d where `holds`. `asked`: the names of
-    each.
+    each. `code`: what is said of each name, instead of what a broker says. `dropped`: why it was
+    closed.
     """
 
     def __init__(self, *denied: str, holds: bool = False) -> None:
@@ -41,6 +44,8 @@ class GuardedConnection:
         self.questions = {right.value: 0 for right in Right}
         self.asked: list[tuple[int, list[str], Head | None]] = []
         self.holds = holds
+        self.code: int | None = None
+        self.dropped: list[str] = []
         self.held: list[Callable[[], None]] = []
 
     def ask(self, head: Head, frame: bytes, before: Head | None = None) -> asyncio.Future[bytes]:
@@ -61,14 +66,29 @@ class GuardedConnection:
 
     def _answer(self, head: Head, frame: bytes) -> tuple[list[str], bytes]:
         names, response = _READ[head.key](head, frame, self.denied)
+        if self.code is not None:
+            _overwrite(response, self.code)
         response.API_VERSION = head.version
         response.with_header(correlation_id=head.correlation_id)
         return names, bytes(response.encode(header=True, framed=False))
+
+    def drop(self, why: str) -> None:
+        """Noted."""
+        self.dropped.append(why)
 
     @property
     def counts(self) -> dict[str, int]:
         """How many questions there were, without zeros."""
         return dict(+Counter(self.questions))
+
+
+def _overwrite(response: Any, code: int) -> None:
+    """Each error code of an answer is this one."""
+    if hasattr(response, "error_code"):
+        response.error_code = code
+    for name in ("groups", "topics", "responses", "partitions"):
+        for part in getattr(response, name, None) or ():
+            _overwrite(part, code)
 
 
 def _heartbeat(head: Head, frame: bytes, denied: frozenset[str]) -> tuple[list[str], Any]:
@@ -129,6 +149,26 @@ def _records(head: Head, frame: bytes, denied: frozenset[str]) -> tuple[list[str
     return [topic.topic for topic in body.topics], response
 
 
+def _nobodys_commit(head: Head, frame: bytes, denied: frozenset[str]) -> tuple[list[str], Any]:
+    body = OffsetCommitRequest.decode(frame, version=head.version, header=True)
+    assert body.generation_id_or_member_epoch > 2**31 - 2, "it could be stored"
+    assert {p.partition_index for topic in body.topics for p in topic.partitions} == {-1}
+    of = OffsetCommitResponse.OffsetCommitResponseTopic
+    topics = [
+        of(
+            name=topic.name,
+            partitions=[
+                of.OffsetCommitResponsePartition(
+                    partition_index=-1,
+                    error_code=29 if topic.name in denied else NO_SUCH_PARTITION,
+                )
+            ],
+        )
+        for topic in body.topics
+    ]
+    return [topic.name for topic in body.topics], OffsetCommitResponse(topics=topics)
+
+
 def _ends(head: Head, frame: bytes, denied: frozenset[str]) -> tuple[list[str], Any]:
     body = ListOffsetsRequest.decode(frame, version=head.version, header=True)
     assert {p.partition_index for topic in body.topics for p in topic.partitions} == {-1}
@@ -154,6 +194,7 @@ _READ: dict[int, Callable[[Head, bytes, frozenset[str]], tuple[list[str], Any]]]
     frames.HEARTBEAT: _heartbeat,
     frames.OFFSET_DELETE: _deletion,
     frames.DESCRIBE_GROUPS: _description,
+    frames.OFFSET_COMMIT: _nobodys_commit,
     frames.FETCH: _records,
     frames.LIST_OFFSETS: _ends,
 }

@@ -93,7 +93,8 @@ class Client(GuardedConnection):
         super().__init__(*denied)
         self.turns = Turns()
         self.answer: bytes | None = None
-        self.closed = self.held_up = False
+        self.closed = False
+        self.holding: Head | None = None
         self.has_room = asyncio.Event()
         if is_there:
             self.has_room.set()
@@ -111,13 +112,20 @@ class Client(GuardedConnection):
         """Noted."""
         self.closed = True
 
-    def hold_up(self) -> None:
-        """Noted."""
-        self.held_up = True
+    @property
+    def held_up(self) -> bool:
+        """Whether what comes behind is not read."""
+        return self.holding is not None
 
-    def go_on(self) -> None:
+    def hold_up(self, head: Head) -> None:
         """Noted."""
-        self.held_up = False
+        assert not self.held_up
+        self.holding = head
+
+    def go_on(self, head: Head) -> None:
+        """Noted."""
+        if self.holding is head:
+            self.holding = None
 
 
 class Scene:
@@ -131,8 +139,8 @@ class Scene:
             cast("Any", None),
             self._run,
             self._run,
-            is_ours,
             lambda group, said: None,
+            is_ours,
         )
 
     async def _run(self, work: Callable[[], Any]) -> Any:
