@@ -21,9 +21,9 @@ from typing import Any
 from consumer.core import messages as msg
 from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
+from consumer.gateway.client_led.commits import Storing
 from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.making import led_groups
-from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.members.agents import Agents, find_begin
@@ -136,7 +136,7 @@ class Gateway:
             options.layout.leader,
             lambda: self.session.port,
             boot_ms,
-            lambda: members_count(self.groups),
+            lambda: members_count(self.groups) + self.led.members,
         )
         self.chores = Chores(
             (leader_watch.LOOK_EVERY_S, lambda: self.members.post(self.leader.look)),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
+from consumer.gateway.client_led.waiting import WAITING_MAX
 from consumer.gateway.client_led.watching import LedSeen
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.wire.requests import (
@@ -33,6 +34,7 @@ class MembersEntrance:
         self._wire = wire
         self._led = led
         self._looking: dict[str, list[WaitingLed]] = {}
+        self._looks = 0
         led.serve = self._serve
 
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
@@ -48,6 +50,9 @@ class MembersEntrance:
         if group is not None:
             return self._led.when_seen(group, ticket, caller, request)
         waiting = WaitingLed(ticket, caller, request, 0)
+        if self._looks >= WAITING_MAX:
+            return self.answer(waiting, WireCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._looks += 1
         if name in self._looking:
             self._looking[name].append(waiting)
             return None
@@ -57,6 +62,7 @@ class MembersEntrance:
     def _looked(self, name: str) -> Callable[[LedSeen | None], None]:
         def looked(seen: LedSeen | None) -> None:
             for one in self._looking.pop(name):
+                self._looks -= 1
                 self._go_on(one, seen)
 
         return looked
@@ -117,6 +123,13 @@ class MembersEntrance:
         self._led.another_request(connection)
 
     def disconnected(self, connection: int) -> None:
-        """A client's connection is gone."""
+        """A client's connection is gone: what it asked last must not be begun for it any more."""
+        for name, waiting in self._looking.items():
+            gone = [one for one in waiting if one.caller.connection == connection]
+            if gone:
+                self._looking[name] = [one for one in waiting if one not in gone]
+                self._looks -= len(gone)
+                for one in gone:
+                    self.answer(one, WireCode.NOT_COORDINATOR)
         self._wire.disconnected(connection)
         self._led.disconnected(connection)

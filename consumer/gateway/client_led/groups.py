@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from consumer.gateway.client_led.asking import Asking
-from consumer.gateway.client_led.commits import LedCommits
+from consumer.gateway.client_led.commits import LedCommits, Storing
 from consumer.gateway.client_led.group import LedAsk, LedGroup, WaitingLed
 from consumer.gateway.client_led.member import LedMember
 from consumer.gateway.client_led.presences import Presences
-from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.client_led.translating import (
     drawn_id,
     joined,
@@ -27,6 +26,7 @@ from consumer.gateway.client_led.translating import (
     to_leave,
     to_sync,
 )
+from consumer.gateway.client_led.waiting import WaitingForGroups
 from consumer.gateway.client_led.watching import LedSeen, Watching
 from consumer.gateway.members.wakes import Wakes
 from consumer.gateway.own_session import OwnSession
@@ -71,9 +71,6 @@ ASK_MS = 10_000
 have it besides.
 """
 
-SEEN_MS = 5_000
-"""How long a request waits until its group has been read."""
-
 
 class LedGroups:
     """See the module. `answer` takes each answer with its ticket, once; `new_id` makes a member
@@ -108,10 +105,9 @@ class LedGroups:
         self._presences = Presences(paths, acl, self._moved)
         self._commits = LedCommits(storing, self.watching, answer)
         self._wakes: Wakes[LedMember] = Wakes()
-        self._late: Wakes[LedGroup] = Wakes()
+        self._waiting = WaitingForGroups(clock)
         self._members_of: dict[int, dict[int, LedMember]] = {}  # of connections
         self._asks_of: dict[int, set[LedAsk]] = {}
-        self._queued: set[str] = set()  # groups for which requests wait
 
     # the session
 
@@ -139,12 +135,11 @@ class LedGroups:
 
     def when_seen(self, group: LedGroup, ticket: int, caller: Caller, request: Request) -> None:
         """`serve` a request once what was decided of its group is known."""
-        waiting = WaitingLed(ticket, caller, request, self.clock() + SEEN_MS)
         if not group.waiting and self.watching.is_current(group.name):
-            self.serve(group, waiting)
-            return self.drop_if_idle(group)
-        group.waiting.append(waiting)
-        return self._note_queue(group)
+            self.serve(group, WaitingLed(ticket, caller, request, 0))
+            self.drop_if_idle(group)
+        elif not self._waiting.add(group, ticket, caller, request):
+            self.answer(ticket, refusal(request, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     def drop_if_idle(self, group: LedGroup) -> None:
         """Nothing of it is kept once nothing concerns it."""
@@ -163,8 +158,7 @@ class LedGroups:
         for member in tuple(group.members.values()):
             self._commits.go_on(group, member)
         while group.waiting and self.watching.is_current(name):
-            self.serve(group, group.waiting.popleft())
-        self._note_queue(group)
+            self.serve(group, self._waiting.next_of(group))
         self.drop_if_idle(group)
 
     # requests
@@ -425,16 +419,9 @@ class LedGroups:
         for member in tuple(self._members_of.pop(connection, {}).values()):
             member.disconnected(self.clock(), connection)
             self._touched(member)
-        for name in tuple(self._queued):
-            self._forget_waiting(self.groups[name], connection)
-
-    def _forget_waiting(self, group: LedGroup, connection: int) -> None:
-        gone = [one for one in group.waiting if one.caller.connection == connection]
-        for one in gone:
-            group.waiting.remove(one)
+        for group, one in self._waiting.gone(connection):
             self.answer(one.ticket, refusal(one.request, WireCode.NOT_COORDINATOR))
-        self._note_queue(group)
-        self.drop_if_idle(group)
+            self.drop_if_idle(group)
 
     def close(self) -> None:
         """The gateway ends: its clients find another one, which goes on with them."""
@@ -450,14 +437,15 @@ class LedGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        times = (self._wakes.next_ms(), self._late.next_ms(), self._asking.next_wake_ms())
+        late_ms, asked_ms = self._waiting.next_wake_ms(), self._asking.next_wake_ms()
+        times = (self._wakes.next_ms(), late_ms, asked_ms)
         return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         now = self.clock()
         self._asking.tick()
-        while (group := self._late.pop(now)) is not None:
+        while (group := self._waiting.late()) is not None:
             self._refuse_waiting(group, WireCode.COORDINATOR_NOT_AVAILABLE)
             self.drop_if_idle(group)
         while (member := self._wakes.pop(now)) is not None:
@@ -481,15 +469,10 @@ class LedGroups:
         self.drop_if_idle(group)
 
     def _refuse_waiting(self, group: LedGroup, code: WireCode) -> None:
-        while group.waiting:
-            one = group.waiting.popleft()
+        for one in self._waiting.all_of(group):
             self.answer(one.ticket, refusal(one.request, code))
-        self._note_queue(group)
 
-    def _note_queue(self, group: LedGroup) -> None:
-        if group.waiting:
-            self._queued.add(group.name)
-            self._late.note(group, group.waiting[0].until_ms)
-        else:
-            self._queued.discard(group.name)
-            self._late.note(group, None)
+    @property
+    def members(self) -> int:
+        """How many are served here."""
+        return len(self._presences)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
+from consumer.gateway.client_led.commits import Storing
 from consumer.gateway.client_led.groups import LedGroups
-from consumer.gateway.client_led.storing import Storing
 from consumer.gateway.options import GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.requests import Answer

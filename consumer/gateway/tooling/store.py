@@ -15,8 +15,8 @@ from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
+from consumer.gateway.client_led.commits import Codes, MembersCommit
 from consumer.gateway.client_led.reading import list_led, read_led, with_blobs
-from consumer.gateway.client_led.storing import Codes, MembersCommit
 from consumer.gateway.client_led.watching import LedSeen
 from consumer.member.joining.without_member import have_made
 from consumer.offsets.committed import hidden, stored_of, stored_reads

@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from consumer.gateway.client_led import entrance, waiting
 from consumer.gateway.client_led.entrance import MembersEntrance
+from consumer.gateway.client_led.waiting import SEEN_MS
 from consumer.gateway.wire.requests import (
     Caller,
     CommitRequest,
@@ -153,3 +155,40 @@ def test_without_zookeeper_a_join_is_to_be_sent_again(scene: Scene, door: Door) 
     answer = door.gateway.answers[ticket]
     assert answer.code is WireCode.COORDINATOR_NOT_AVAILABLE
     assert door.to_wire(HeartbeatRequest("another", "m", 1)), "whose answer is not new"
+
+
+def test_nothing_is_begun_for_a_connection_that_is_gone(door: Door) -> None:
+    ticket = door.ask(join("new", "consumer", "range"), settles=False)
+    later = door.ask(HeartbeatRequest("new", "m", 1), settles=False)
+    door.entrance.disconnected(9)
+    door.gateway.settle()
+    assert door.wire.came == []
+    assert {door.gateway.answers[one].code for one in (ticket, later)} == {WireCode.NOT_COORDINATOR}
+    assert door.to_wire(HeartbeatRequest("new", "m", 1)), "others are served"
+
+
+def test_requests_that_wait_are_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "WAITING_MAX", 1)
+    monkeypatch.setattr(waiting, "WAITING_MAX", 1)
+    first, second = (door.ask(HeartbeatRequest("other", "m", 1), settles=False) for _ in range(2))
+    assert first not in door.gateway.answers
+    busy = WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert door.gateway.answers[second].code is busy
+    third, fourth = (door.ask(join("new", "own", "own"), settles=False) for _ in range(2))
+    assert third not in door.gateway.answers
+    assert door.gateway.answers[fourth].code is busy
+    door.gateway.settle()
+    assert door.to_wire(HeartbeatRequest("other", "m", 1)), "there is room again"
+
+
+def test_what_cannot_be_read_is_not_waited_for(door: Door) -> None:
+    """The gateway has no connection when a client comes, and for longer than that may wait."""
+    door.gateway.session.close()
+    door.gateway.settle()
+    ticket = door.ask(join("new", "connect", "own"))
+    assert ticket not in door.gateway.answers
+    kernel = door.gateway.side.kernel
+    kernel.run_until(kernel.now + SEEN_MS)
+    door.gateway.tick()
+    assert door.gateway.answers[ticket].code is WireCode.COORDINATOR_NOT_AVAILABLE
+    assert not door.gateway.led.groups
