@@ -18,7 +18,7 @@ from tests.bench.gateway_clients import (
     shares,
     when,
 )
-from tests.gateway.clients import PATIENCE_S, V3, V4, GatewayProcess, shared
+from tests.gateway.clients import PATIENCE_S, V3, V4, GatewayProcess, Librdkafka, shared
 from tests.gateway.connect_worker import ConnectWorker
 from tests.gateway.own_assignor import OwnAssignor
 from tests.gateway.test_failover import named
@@ -182,6 +182,40 @@ def test_tools_see_and_delete_a_group_that_a_client_leads(
     assert str(admin.delete_groups([group])[group]) == "OK"
     assert listed() == []
     admin.close()
+
+
+def test_a_group_is_of_one_kind_while_it_has_members(
+    gateway: GatewayProcess, topic: str, tmp_path: Path, kafka_broker: KafkaBroker
+) -> None:
+    """Clients with an assignor of their own, then others, then the first again; offsets stay."""
+    group = unique("g")
+    known = {"partition.assignment.strategy": "range", "auto.commit.interval.ms": 200}
+    own = OwnAssignor(tmp_path / "own", gateway.address, group, topic)
+    shared([own], PARTITIONS)
+    wait_until(lambda: taken([own]) == everything(), PATIENCE_S, "all records")
+    stranger = Librdkafka(gateway.address, group, topic, **known)
+    wait_until(lambda: "nconsistent" in str(stranger.errors), PATIENCE_S, "a refusal")
+    stranger.close()
+    assert own.owned == set(range(PARTITIONS)) and stranger.calls == []
+    own.close()
+
+    other = Librdkafka(gateway.address, group, topic, **known)
+    shared([other], PARTITIONS)
+    produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+    later = everything(2 * EACH) - everything()
+    wait_until(lambda: set(other.taken) == later, PATIENCE_S, "what the first has left")
+    refused = OwnAssignor(tmp_path / "refused", gateway.address, group, topic)
+    assert refused.process.wait(PATIENCE_S) != 0
+    assert "InconsistentGroupProtocol" in refused.log_path.read_text(encoding="utf-8")
+    assert other.owned == set(range(PARTITIONS))
+    other.close()
+
+    again = OwnAssignor(tmp_path / "again", gateway.address, group, topic)
+    shared([again], PARTITIONS)
+    produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+    last = everything(3 * EACH) - everything(2 * EACH)
+    wait_until(lambda: taken([again]) == last, PATIENCE_S, "what both have left")
+    again.close()
 
 
 @pytest.mark.nightly
