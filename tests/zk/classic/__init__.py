@@ -1,0 +1,1 @@
+"""Client-led groups at the coordinator, through nodes."""

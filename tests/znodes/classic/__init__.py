@@ -1,0 +1,1 @@
+"""The documents of client-led groups."""

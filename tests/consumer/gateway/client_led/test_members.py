@@ -4,11 +4,13 @@ coordinators that are gone for a while.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from consumer.gateway.client_led import asking
+from consumer.gateway.client_led.watching import parts_of
 from consumer.gateway.wire.requests import (
     CommitRequest,
     HeartbeatRequest,
@@ -19,7 +21,10 @@ from consumer.gateway.wire.requests import (
 from tests.consumer.gateway.client_led.led_side import TIMES, TP, LedGateway
 from tests.core.classic.scenario import OPTIONS
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.model import TopicPartition
+from zkcoord.zk.port import Delete
 
 SESSION_MS = 10_000
 MOMENT_MS = 50
@@ -273,3 +278,75 @@ def test_a_gateway_that_ends_sends_its_clients_to_others(scene: Scene) -> None:
     scene.wait(MOMENT_MS)
     assert scene.presences() == 0 and not one.led.groups
     assert scene.beats(1, other) is WireCode.NONE
+
+
+def test_a_static_member_is_kept_for_its_session_timeout() -> None:
+    scene = Scene()
+    ticket = scene.joins(1, instance="one")
+    scene.wait(3 * OPTIONS.initial_delay_ms)
+    assert scene.code(ticket) is WireCode.NONE
+    scene.one.led.disconnected(1)
+    scene.wait(2 * TIMES.disconnect_grace_ms)
+    assert scene.presences() == 1
+    scene.wait(SESSION_MS)
+    assert scene.presences() == 0
+
+
+def test_a_commit_that_is_overtaken_again_and_again_is_to_be_sent_again(scene: Scene) -> None:
+    scene.one.stored.overtaken = True
+    asked = CommitRequest(GROUP, scene.ids[1], scene.generation, {TP: (7, "")})
+    ticket = scene.one.ask(asked, 1)
+    scene.wait(MOMENT_MS)
+    assert scene.code(ticket) is WireCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_what_is_no_partition_is_not_stored(scene: Scene) -> None:
+    wrong = TopicPartition("../t", 0)
+    asked = CommitRequest(GROUP, scene.ids[1], scene.generation, {TP: (7, ""), wrong: (1, "")})
+    ticket = scene.one.ask(asked, 1)
+    scene.wait(MOMENT_MS)
+    answer: Any = scene.one.answers[ticket]
+    assert answer.others == {TP: WireCode.NONE, wrong: WireCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert list(scene.one.stored.offsets) == [TP]
+
+
+def test_a_request_that_is_deleted_each_time_is_given_up(scene: Scene) -> None:
+    assert scene.served.groups is not None
+    scene.served.groups.lost()
+    scene.served.groups = None
+    ticket = scene.one.ask(LeaveRequest(GROUP, ((scene.ids[2], None),)), 2)
+    for _ in range(asking.LOST_MAX):
+        assert scene.code(ticket) is None
+        (path,) = scene.requests()
+        scene.served.write([Delete(path)])
+        scene.wait(MOMENT_MS)
+    (path,) = scene.requests()
+    scene.served.write([Delete(path)])
+    scene.wait(MOMENT_MS)
+    assert scene.code(ticket) is WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_what_was_answered_takes_no_room(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ASKS_BYTES_MAX", 500)
+    stranger = LeaveRequest(GROUP, (("stranger", None),))
+    for _ in range(10):
+        assert scene.code(scene.one.ask(stranger, 5)) is not WireCode.COORDINATOR_LOAD_IN_PROGRESS
+        scene.wait(MOMENT_MS)
+
+
+def test_what_is_gone_is_of_a_generation_that_is_over(scene: Scene) -> None:
+    ref = scene.one.led.groups[GROUP].view.state.members[0].assignment
+    assert isinstance(ref, BlobRef)
+    read: list[object] = []
+    scene.one.led.watching.blobs(GROUP, [ref], read.append)
+    scene.one.led.watching.blobs(GROUP, [replace(ref, size=ref.size + 1)], read.append)
+    scene.served.write([Delete(PATHS.blob(GROUP, ref.digest))])
+    scene.one.led.watching.blobs(GROUP, [ref], read.append)
+    scene.wait(MOMENT_MS)
+    assert read == [{ref.digest: b"1"}, None, None]
+
+
+def test_what_is_read_at_once_is_bounded() -> None:
+    refs = [BlobRef(str(n), 200_000) for n in range(5)]
+    assert [len(part) for part in parts_of(refs)] == [2, 2, 1]
+    assert [len(part) for part in parts_of([BlobRef(str(n), 1) for n in range(501)])] == [500, 1]
