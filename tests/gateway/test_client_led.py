@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,8 +115,13 @@ def test_another_coordinator_goes_on_with_a_group(
                 client.close()
 
 
-def test_when_a_gateway_is_killed_its_clients_go_on_at_the_other_one(
-    kafka_broker: KafkaBroker, kafka_zk_hosts: str, topic: str, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_when_a_gateway_goes_its_clients_go_on_at_the_other_one(
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    topic: str,
+    tmp_path: Path,
+    number: signal.Signals,
 ) -> None:
     group = unique("g")
     with (
@@ -134,7 +140,7 @@ def test_when_a_gateway_is_killed_its_clients_go_on_at_the_other_one(
         calls = [list(client.calls) for client in clients]
         served, left = (one, other) if HERE in one.log() else (other, one)
         assert served.log().count(HERE) + left.log().count(HERE) == 3
-        served.process.kill()
+        served.process.send_signal(number)
         produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
         wait_until(lambda: taken(clients) == everything(2 * EACH), PATIENCE_S, "all records")
         wait_until(lambda: left.log().count(HERE) == 3, PATIENCE_S, "all members at the other one")
