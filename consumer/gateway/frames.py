@@ -46,8 +46,6 @@ from kafka.protocol.producer import (
 
 from consumer.gateway.address import Address
 from consumer.gateway.skimming import skim
-from consumer.gateway.wire import requests as wire
-from consumer.gateway.wire.subscription import encode_assignment
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
@@ -187,22 +185,14 @@ def _refuse_nulls(version: int, fields: Iterable[Any], value: Any) -> None:
 def group_of(head: Head, body: Any) -> tuple[str, ...]:
     """The groups that a request is about."""
     if head.key == OFFSET_FETCH and head.version >= 8:
-        return tuple(_text(group.group_id) for group in body.groups)
+        return tuple(text_of(group.group_id) for group in body.groups)
     if head.key == DESCRIBE_GROUPS:
-        return tuple(_text(group) for group in body.groups)
+        return tuple(text_of(group) for group in body.groups)
     if head.key == DELETE_GROUPS:
-        return tuple(_text(group) for group in body.groups_names)
+        return tuple(text_of(group) for group in body.groups_names)
     if head.key in (LIST_GROUPS, FIND_COORDINATOR):
         return ()
-    return (_text(body.group_id),)
-
-
-def member_request(head: Head, body: Any) -> wire.Request:
-    """A request of a member, whatever its version. Raises `BadFrameError`."""
-    try:
-        return _REQUESTS[head.key](head, body)
-    except BAD as error:
-        raise BadFrameError(f"API {head.key} version {head.version}: {error}") from error
+    return (text_of(body.group_id),)
 
 
 def encode(head: Head, **fields: Any) -> bytes:
@@ -217,80 +207,6 @@ def decode_answer(head: Head, frame: bytes) -> tuple[Any, Any]:
     """A framed answer of `encode` again, and its class."""
     of = _CLASSES[head.key][1]
     return of.decode(frame[4:], version=head.version, header=True), of
-
-
-def encode_answer(head: Head, body: Any, answer: wire.Answer) -> bytes:
-    """A framed answer to a member's request."""
-    match answer:
-        case wire.JoinAnswer():
-            flexible_name = answer.protocol or (None if head.version >= 7 else "")
-            return encode(
-                head,
-                throttle_time_ms=0,
-                error_code=int(answer.code),
-                generation_id=answer.generation,
-                protocol_type="consumer" if answer.code is WireCode.NONE else None,
-                protocol_name=flexible_name,
-                leader="",
-                skip_assignment=False,
-                member_id=answer.member_id,
-                members=[],
-            )
-        case wire.SyncAnswer():
-            ok = answer.code is WireCode.NONE
-            return encode(
-                head,
-                throttle_time_ms=0,
-                error_code=int(answer.code),
-                protocol_type="consumer" if ok else None,
-                protocol_name=answer.protocol if ok else None,
-                assignment=encode_assignment(answer.partitions) if ok else b"",
-            )
-        case wire.BeatAnswer():
-            return encode(head, throttle_time_ms=0, error_code=int(answer.code))
-        case wire.LeaveAnswer():
-            return _left(head, body, answer)
-        case wire.CommitAnswer():
-            return _committed(head, body, answer)
-
-
-def _left(head: Head, body: Any, answer: wire.LeaveAnswer) -> bytes:
-    of = LeaveGroupResponse.MemberResponse
-    members = [
-        of(
-            member_id=_text(member.member_id),
-            group_instance_id=member.group_instance_id,
-            error_code=int(code),
-        )
-        for member, code in zip(body.members or (), answer.members, strict=False)
-    ]
-    return encode(head, throttle_time_ms=0, error_code=int(answer.code), members=members)
-
-
-def _committed(head: Head, body: Any, answer: wire.CommitAnswer) -> bytes:
-    of_topic = OffsetCommitResponse.OffsetCommitResponseTopic
-    of_partition = of_topic.OffsetCommitResponsePartition
-    topics = []
-    for topic in body.topics:
-        partitions = []
-        for partition in topic.partitions:
-            tp = TopicPartition(topic.name, partition.partition_index)
-            code = answer.others.get(tp, answer.code)
-            partitions.append(of_partition(partition_index=tp.partition, error_code=int(code)))
-        topics.append(of_topic(name=topic.name, partitions=partitions))
-    return encode(head, throttle_time_ms=0, topics=topics)
-
-
-def refused(head: Head, body: Any, code: WireCode) -> bytes:
-    """The same code for all that a request names."""
-    of_request: dict[int, Callable[[], wire.Answer]] = {
-        JOIN_GROUP: lambda: wire.JoinAnswer(code, _text(body.member_id)),
-        SYNC_GROUP: lambda: wire.SyncAnswer(code),
-        HEARTBEAT: lambda: wire.BeatAnswer(code),
-        LEAVE_GROUP: lambda: wire.LeaveAnswer(code),
-        OFFSET_COMMIT: lambda: wire.CommitAnswer(code),
-    }
-    return encode_answer(head, body, of_request[head.key]())
 
 
 def refused_transaction(head: Head, body: Any) -> bytes:
@@ -420,78 +336,10 @@ def coordinator_keys(head: Head, body: Any) -> tuple[str, ...]:
     if getattr(body, "key_type", 0) not in (0, None) and head.version >= 1:
         return ()
     keys = body.coordinator_keys if head.version >= 4 else [body.key]
-    return tuple(_text(key) for key in keys)
+    return tuple(text_of(key) for key in keys)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     if not isinstance(value, str):
         raise BadFrameError(f"a {type(value).__name__} where a text must be")
     return value
-
-
-def _join(head: Head, body: Any) -> wire.JoinRequest:
-    rebalance = body.rebalance_timeout_ms if head.version >= 1 else body.session_timeout_ms
-    return wire.JoinRequest(
-        _text(body.group_id),
-        _text(body.member_id),
-        body.session_timeout_ms,
-        rebalance,
-        _text(body.protocol_type),
-        tuple((_text(p.name), bytes(p.metadata)) for p in body.protocols),
-        body.group_instance_id if head.version >= 5 else None,
-        head.version >= 4,
-    )
-
-
-def _sync(head: Head, body: Any) -> wire.SyncRequest:
-    return wire.SyncRequest(
-        _text(body.group_id),
-        _text(body.member_id),
-        body.generation_id,
-        body.group_instance_id if head.version >= 3 else None,
-        (body.protocol_type or "") if head.version >= 5 else "",
-        (body.protocol_name or "") if head.version >= 5 else "",
-    )
-
-
-def _heartbeat(head: Head, body: Any) -> wire.HeartbeatRequest:
-    return wire.HeartbeatRequest(
-        _text(body.group_id),
-        _text(body.member_id),
-        body.generation_id,
-        body.group_instance_id if head.version >= 3 else None,
-    )
-
-
-def _leave(head: Head, body: Any) -> wire.LeaveRequest:
-    if head.version < 3:
-        return wire.LeaveRequest(_text(body.group_id), ((_text(body.member_id), None),), False)
-    members = tuple((_text(m.member_id), m.group_instance_id) for m in body.members)
-    return wire.LeaveRequest(_text(body.group_id), members)
-
-
-def _commit(head: Head, body: Any) -> wire.CommitRequest:
-    offsets = {
-        TopicPartition(_text(t.name), p.partition_index): (
-            p.committed_offset,
-            p.committed_metadata or "",
-        )
-        for t in body.topics
-        for p in t.partitions
-    }
-    return wire.CommitRequest(
-        _text(body.group_id),
-        _text(body.member_id) if head.version >= 1 else "",
-        body.generation_id_or_member_epoch if head.version >= 1 else -1,
-        offsets,
-        body.group_instance_id if head.version >= 7 else None,
-    )
-
-
-_REQUESTS: dict[int, Callable[[Head, Any], wire.Request]] = {
-    JOIN_GROUP: _join,
-    SYNC_GROUP: _sync,
-    HEARTBEAT: _heartbeat,
-    LEAVE_GROUP: _leave,
-    OFFSET_COMMIT: _commit,
-}

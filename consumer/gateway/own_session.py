@@ -68,6 +68,11 @@ class OwnSession:
         return self._open if self._connected else None
 
     @property
+    def session_id(self) -> int:
+        """Of the session that was connected last."""
+        return self._session_id
+
+    @property
     def finished(self) -> bool:
         """Closed for good."""
         return self._closing and self._open is None

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import signal
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,13 +19,16 @@ from functools import partial
 from typing import Any
 
 from consumer.core import messages as msg
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
+from consumer.gateway.client_led.commits import Storing
+from consumer.gateway.client_led.entrance import MembersEntrance
+from consumer.gateway.client_led.making import led_groups
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.members.agents import Agents, find_begin
 from consumer.gateway.members.groups import WireGroups
-from consumer.gateway.members.memory import ClientMemory
+from consumer.gateway.members.making import wire_groups
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.operation import direct_members, leader_watch
 from consumer.gateway.operation.chores import Chores
@@ -123,16 +125,18 @@ class Gateway:
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
         self.groups = self._wire_groups()
-        self.tools = ToolRequests(
-            self.store, self.groups, self._run, self._ask_members, options.is_coordinated
-        )
+        storing = Storing(self.store, self.pool.submit, self.members.post)
+        self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
+        self.entrance = MembersEntrance(self.groups, self.led)
+        work = self._run, self._ask_members, self.led.delete
+        self.tools = ToolRequests(self.store, self.groups, *work, options.is_coordinated)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(
             options.layout.leader,
             lambda: self.session.port,
             boot_ms,
-            lambda: members_count(self.groups),
+            lambda: members_count(self.groups) + self.led.members,
         )
         self.chores = Chores(
             (leader_watch.LOOK_EVERY_S, lambda: self.members.post(self.leader.look)),
@@ -150,19 +154,10 @@ class Gateway:
         self.ending = GatewayEnd()
 
     def _wire_groups(self) -> WireGroups:
-        options, zk, post = self.options, self.zk, self.members.post
-        agents = Agents(zk, options.layout, post, self._new_guardian, str(self.own))
-        return WireGroups(
-            boot_ms,
-            post,
-            agents.make,
-            self._answered,
-            self._begin,
-            lambda: str(uuid.uuid4()),
-            options.limits,
-            options.times,
-            ClientMemory(self.session, options.layout, zk.acl),
-        )
+        zk, layout, post = self.zk, self.options.layout, self.members.post
+        agents = Agents(zk, layout, post, self._new_guardian, str(self.own))
+        heard = self._answered, self._begin
+        return wire_groups(agents, self.options, self.session, zk.acl, *heard)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises
@@ -175,6 +170,7 @@ class Gateway:
         self.ending.listen(self._events)
         self._events.add_signal_handler(signal.SIGHUP, self.tls.look, True)
         self.members.attach(self.groups)
+        self.members.attach(self.led)
         self.members.attach(self.session)
         self.members.post(self.session.start)
         self.members.start(self._members_end)
@@ -337,7 +333,7 @@ class Gateway:
     def _of_member(
         self, connection: ClientConnection, head: Head, body: Any
     ) -> bytes | bool | None:
-        request = frames.member_request(head, body)
+        request = member_frames.member_request(head, body)
         if not self.options.is_coordinated(request.group):
             return False
         if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
@@ -367,7 +363,9 @@ class Gateway:
 
         def refused(one: WaitingTurn) -> None:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            connection.answer_later(one.head, frames.refused(one.head, one.body, code), REFUSED)
+            connection.answer_later(
+                one.head, member_frames.refused(one.head, one.body, code), REFUSED
+            )
 
         await connection.turns.serve(permitted, refused, lambda: self._another(connection))
 
@@ -395,12 +393,12 @@ class Gateway:
             connection.is_shared,
             asks_again(connection.software),
         )
-        self.members.post(lambda: self.groups.request(ticket, caller, request))
+        self.members.post(lambda: self.entrance.request(ticket, caller, request))
 
     def _another(self, connection: ClientConnection) -> None:
         number = connection.number
         connection.turns.followed()
-        self.members.post(lambda: self.groups.another_request(number))
+        self.members.post(lambda: self.entrance.another_request(number))
 
     def passes(self, connection: ClientConnection) -> None:
         """A request goes to a broker."""
@@ -411,9 +409,9 @@ class Gateway:
         number = connection.number
         self._connections.pop(number, None)
         connection.turns.close()
-        work = partial(self.groups.disconnected, number)
+        work = partial(self.entrance.disconnected, number)
         if connection.left:
-            self.members.post(lambda: self.groups.another_request(number))
+            self.members.post(lambda: self.entrance.another_request(number))
             self._events.call_later(BROKER_GONE_S, self.members.post, work)
         else:
             self.members.post(work)
@@ -448,7 +446,7 @@ class Gateway:
         asked = self._open.pop(ticket)
         if asked.denied and isinstance(answer, CommitAnswer):
             answer = CommitAnswer(answer.code, {**answer.others, **asked.denied})
-        frame = frames.encode_answer(asked.head, asked.body, answer)
+        frame = member_frames.encode_answer(asked.head, asked.body, answer)
         asked.connection.answer_later(asked.head, frame, codes_of_answer(answer))
 
     def _spawn(self, work: Any) -> None:
@@ -491,6 +489,7 @@ class Gateway:
 
     async def _close(self) -> None:
         self._ports.close()
+        self.members.post(self.led.close)
         await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()

@@ -4,7 +4,8 @@ itself, or a tool.
 They are refused while the group has a member, and fenced against one that comes: the registrations
 are read, after a sync, with the versions of the offsets, and each offset is written at the version
 read. A member's start moves the version, so either its start is older, and the commit fails, or it
-is newer, and begins at what was committed.
+is newer, and begins at what was committed. Of a group whose leader is a client its state is read,
+too, and must be the same when they are stored.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.znodes import codec
+from zkcoord.znodes.classic.documents import decode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
@@ -57,7 +60,9 @@ OVERTAKEN = f"others wrote these offsets at the same time, {TRIES_MAX} times in 
 
 class MemberlessCommits:
     """Those of one group. `have_made` has the nodes made that the group consists of, where the
-    coordinator makes them, and says why they are not there ("": they are).
+    coordinator makes them, and says why they are not there ("": they are). `by_state`: they are a
+    member's, of a group whose leader is a client, as long as its state has this version; else they
+    end as NO_LONGER_MEMBER.
     """
 
     def __init__(
@@ -66,11 +71,14 @@ class MemberlessCommits:
         group: str,
         acl: tuple[AclEntry, ...],
         have_made: Callable[[], str] | None = None,
+        by_state: int | None = None,
     ) -> None:
         self._layout = layout
         self._group = group
         self._acl = acl
         self._have_made = have_made
+        self._by_state = by_state
+        self._state = ClassicPaths(layout).state(group)
         self._made: set[str] = set()
 
     def parts(self, message: msg.Commit) -> Iterator[tuple[ModelPartition, ...]]:
@@ -114,12 +122,15 @@ class MemberlessCommits:
             reads: list[Read] = [
                 *(GetChildren(path) for path in ids),
                 *stored_reads(self._layout, self._group, partitions),
+                GetData(self._state),
             ]
             answers = client.read(reads)
             secret = hidden(reads, answers)
             if secret:
                 return refused(not_let(secret))
             members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
+            fence, led = self._fence(answers[-1])
+            members += led
             if members:
                 return CommitDone(
                     message.token, CommitOutcome.GROUP_ALIVE, tuple(part), _named(members)
@@ -134,15 +145,29 @@ class MemberlessCommits:
             why = self._make_parents(client, message, part)
             if why:
                 return refused(why)
-            ops = self._ops(message, part, answers[len(ids) :])
+            ops = [*fence, *self._ops(message, part, answers[len(ids) :])]
             result = client.multi(ops)
             if isinstance(result, Committed):
                 return None
+            if self._by_state is not None and isinstance(result, Rejected) and not result.index:
+                return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))
             if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
                 return refused(not_let(ops[result.index].path, "write"))
             self._made.clear()
         why = OVERTAKEN if isinstance(result, Rejected) else ""
         return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
+
+    def _fence(self, state: ReadAnswer) -> tuple[list[Op], list[str]]:
+        """What must stay as it is in a group whose leader is a client, and who is in it, where that
+        is in the way.
+        """
+        if self._by_state is not None:
+            return [Check(self._state, self._by_state)], []
+        if not isinstance(state, Node):
+            return [], []
+        found = decode_state(self._group, state.data)
+        members = () if isinstance(found, Malformed) else found.members
+        return [Check(self._state, state.stat.version)], [one.member_id for one in members]
 
     def _make_parents(
         self, client: SyncClient, message: msg.Commit, part: Iterable[ModelPartition]

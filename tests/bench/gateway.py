@@ -36,7 +36,7 @@ from tests.bench import (
     gateway_stuck,
 )
 from tests.bench.figures import Section
-from tests.bench.gateway_clients import KINDS, NAMED
+from tests.bench.gateway_clients import KINDS, NAMED, OWN
 from tests.bench.gateway_place import Place, running_place
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named, say
 from zkcoord.stack.java import find_java
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="less of each")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--assignors", nargs="+", choices=[*NAMED, "default"], default=[])
+    parser.add_argument("--assignors", nargs="+", choices=[*NAMED, OWN, "default"], default=[])
     parser.add_argument(
         "--rounds", type=int, help=f"joins of each (default: {gateway_changes.ROUNDS})"
     )

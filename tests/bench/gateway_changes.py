@@ -18,6 +18,7 @@ from statistics import median
 
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.gateway_clients import (
+    OWN,
     Client,
     command_of,
     options_of,
@@ -38,6 +39,7 @@ JOIN_MS = 100.0
 LEAVE_MS, LEAVE_MAX_MS = 150.0, 500.0
 KILL_MS = 1_300.0
 FORM_MS = 1_000.0
+LED_PART = 0.5
 BARS = {
     "form": (Bar("max", FORM_MS),),
     "join": (Bar("median", JOIN_MS),),
@@ -123,11 +125,18 @@ def fill(section: Section, place: Place, kind: str, strategy: str, rounds: int) 
     for side in SIDES:
         section.attempt(side, partial(measure, place, kind, strategy, side, rounds, found[side]))
         say(f"  {section.title}, {side}: {shown(found[side])}")
-    for what, bars in BARS.items():
+    for what, usual in BARS.items():
+        bars = led_bars(what, found[DIRECT][what]) if strategy == OWN else usual
         if found[THROUGH][what]:
             section.rows.append(Row(what, THROUGH, found[THROUGH][what], bars))
         if found[DIRECT][what]:
             section.rows.append(Row(what, DIRECT, found[DIRECT][what]))
+
+
+def led_bars(what: str, direct: list[float]) -> tuple[Bar, ...]:
+    """Of a group that its clients lead: they do the same as directly, and need not wait for it."""
+    halved = what in ("join", "leave") and direct
+    return (Bar("median", LED_PART * median(direct)),) if halved else ()
 
 
 def shown(times: Times) -> str:

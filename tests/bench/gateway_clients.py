@@ -24,6 +24,7 @@ PATIENCE_S = 60.0
 SOURCE = HERE / "java" / "WireClient.java"
 KINDS = ("librdkafka", "kafka-python", f"java {V3}", f"java {V4}", *CLIENTS)
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative"
+OWN = "own"
 JAVA = "org.apache.kafka.clients.consumer."
 NAMED = {RANGE: "range", ROUND_ROBIN: "roundrobin", COOPERATIVE: "cooperative-sticky"}
 STRATEGIES: dict[str, dict[str, str]] = {
@@ -33,6 +34,7 @@ STRATEGIES: dict[str, dict[str, str]] = {
         RANGE: f"{JAVA}RangeAssignor",
         ROUND_ROBIN: f"{JAVA}RoundRobinAssignor",
         COOPERATIVE: f"{JAVA}CooperativeStickyAssignor",
+        OWN: "WireClient$OwnAssignor",
     },
     "franz-go": NAMED,
     "kafkajs": {ROUND_ROBIN: ""},
@@ -40,7 +42,7 @@ STRATEGIES: dict[str, dict[str, str]] = {
     "aiokafka": {RANGE: "range", ROUND_ROBIN: "roundrobin"},
 }
 """Library -> the assignors that are measured with it, by what their column calls them, and what the
-library does; "": it has this one without being told.
+library does; "": it has this one without being told. With `OWN` its clients lead the group.
 """
 
 

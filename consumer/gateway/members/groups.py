@@ -106,7 +106,7 @@ class WireGroups:
             clock, self.groups, self._serve, answer, new_id, limits, times, memory is not None
         )
         self._of_connection: dict[int, dict[int, ServedMember]] = {}
-        self._wakes = Wakes()
+        self._wakes: Wakes[ServedMember] = Wakes()
         self._closing: dict[int, ServedMember] = {}
 
     # requests

@@ -1,26 +1,34 @@
-"""When which member has something to do next."""
+"""When which member, or whatever else waits, has something to do next."""
 
 from __future__ import annotations
 
 import heapq
-
-from consumer.gateway.members.wire_group import ServedMember
+from typing import Generic, Protocol, TypeVar
 
 KEPT = 64
 
 
-class Wakes:
-    """Of each member one time counts (`ServedMember.wake_ms`), the latest that was noted."""
+class Waking(Protocol):
+    """What is due at some time; None: never."""
+
+    wake_ms: int | None
+
+
+W = TypeVar("W", bound=Waking)
+
+
+class Wakes(Generic[W]):
+    """Of each one time counts (`wake_ms`), the latest that was noted."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, ServedMember]] = []
+        self._heap: list[tuple[int, int, W]] = []
         self._number = 0
         self._most = KEPT
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def note(self, served: ServedMember, wake_ms: int | None) -> None:
+    def note(self, served: W, wake_ms: int | None) -> None:
         """It is due then; None: never."""
         if wake_ms == served.wake_ms:
             return
@@ -39,7 +47,7 @@ class Wakes:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop(self, now_ms: int) -> ServedMember | None:
+    def pop(self, now_ms: int) -> W | None:
         """One that is due, which is to be noted again; None: nobody is."""
         wake_ms = self.next_ms()
         if wake_ms is None or wake_ms > now_ms:

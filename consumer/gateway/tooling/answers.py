@@ -17,12 +17,13 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import OffsetDeleteResponse
 
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.wire.committing import judged
 from consumer.gateway.wire.requests import CommitAnswer, CommitRequest
 from consumer.gateway.wire.subscription import encode_assignment, encode_subscription
+from zkcoord.core.classic.requests import BlobRef, ClassicDescribed, Opaque
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ZkcoordError
@@ -62,7 +63,10 @@ def _described(
     of = DescribeGroupsResponse.DescribedGroup
     of_member = of.DescribedGroupMember
     try:
+        led = store.led([group]).get(group) if is_group(group) else None
         found = store.describe(group) if is_group(group) else None
+        if led is not None and (led.view.state.members or found is None or not found.members):
+            return _led(store, of, group, led.view.described())
     except ZkcoordError:
         return _no_group(of, group, WireCode.COORDINATOR_NOT_AVAILABLE, "")
     if found is None:
@@ -91,6 +95,35 @@ def _described(
         group_state=KAFKAS_STATES.get(found.state, found.state.value),
         protocol_type=CONSUMER,
         protocol_data=found.metadata.assignor if members else "",
+        members=members,
+    )
+
+
+def _led(store: GroupStore, of: Any, group: str, said: ClassicDescribed) -> Any:
+    """A group whose leader is a client: what its clients have said and have is as they wrote it."""
+    blobs = store.brought(group, said)
+
+    def data(held: Opaque) -> bytes:
+        return blobs.get(held.digest, b"") if isinstance(held, BlobRef) else held
+
+    members = [
+        of.DescribedGroupMember(
+            member_id=one.member_id,
+            group_instance_id=one.instance,
+            client_id=one.client_id,
+            client_host=f"/{one.host}",
+            member_metadata=data(one.metadata),
+            member_assignment=data(one.assignment),
+        )
+        for one in said.members
+    ]
+    return of(
+        error_code=int(said.code),
+        error_message=None,
+        group_id=group,
+        group_state=said.state,
+        protocol_type=said.protocol_type,
+        protocol_data=said.protocol,
         members=members,
     )
 
@@ -140,17 +173,21 @@ def coordinated_groups(store: GroupStore, head: Head, body: Any) -> list[Any] | 
     types = {kind.lower() for kind in (body.types_filter or ())} if head.version >= 5 else set()
     try:
         listed = store.groups()
+        led = store.listed_led()
     except ZkcoordError:
         return None
-    return [
-        of(
-            group_id=group.name,
-            protocol_type=CONSUMER,
-            group_state=KAFKAS_STATES.get(group.state, group.state.value),
-            group_type=CLASSIC,
-        )
+    found = {
+        group.name: (CONSUMER, KAFKAS_STATES.get(group.state, group.state.value))
         for group in listed
-        if not states or KAFKAS_STATES.get(group.state, "").lower() in states
+    }
+    members = {group.name for group in listed if group.members}
+    for name, seen in led.items():
+        if seen.view.state.members or name not in members:
+            found[name] = (seen.view.state.protocol_type, seen.view.phase.value)
+    return [
+        of(group_id=name, protocol_type=kind, group_state=state, group_type=CLASSIC)
+        for name, (kind, state) in found.items()
+        if not states or state.lower() in states
         if not types or CLASSIC in types
     ]
 
@@ -164,12 +201,20 @@ def list_groups(head: Head, ours: list[Any] | None, kafkas: Any, others: list[An
     return frames.encode(head, throttle_time_ms=0, error_code=code, groups=groups)
 
 
-def delete_groups(store: GroupStore, head: Head, body: Any) -> bytes:
-    """Answer to DeleteGroups."""
+def delete_groups(store: GroupStore, head: Head, body: Any, led: Mapping[str, WireCode]) -> bytes:
+    """Answer to DeleteGroups. `led`: what the coordinator says of those whose leader is a client;
+    of one that it has deleted offsets may be left.
+    """
     of = DeleteGroupsResponse.DeletableGroupResult
     results = []
     for group in body.groups_names:
-        code = store.delete(group) if is_group(group) else WireCode.INVALID_GROUP_ID
+        code = led.get(group, WireCode.NONE)
+        if not is_group(group):
+            code = WireCode.INVALID_GROUP_ID
+        elif code is WireCode.NONE:
+            code = store.delete(group)
+            if group in led and code is WireCode.GROUP_ID_NOT_FOUND:
+                code = WireCode.NONE
         results.append(of(group_id=group, error_code=int(code)))
     return frames.encode(head, throttle_time_ms=0, results=results)
 
@@ -254,14 +299,14 @@ def commit(
     before it, as in `read_offsets`.
     """
     if not is_group(request.group):
-        yield frames.refused(head, body, WireCode.INVALID_GROUP_ID)
+        yield member_frames.refused(head, body, WireCode.INVALID_GROUP_ID)
         return
     fit = {tp: value for tp, value in request.offsets.items() if _is_partition(tp)}
     codes = {**dict.fromkeys(request.offsets, WireCode.UNKNOWN_TOPIC_OR_PARTITION), **denied}
     stored, bad = judged(fit, lambda tp, offset: WireCode.NONE)
     codes |= bad
     yield from store.commit(request.group, stored, codes)
-    yield frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
+    yield member_frames.encode_answer(head, body, CommitAnswer(WireCode.NONE, codes))
 
 
 def _is_partition(tp: TopicPartition) -> bool:

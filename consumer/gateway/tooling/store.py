@@ -15,12 +15,16 @@ from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitDone, CommitOutcome
+from consumer.gateway.client_led.commits import Codes, MembersCommit
+from consumer.gateway.client_led.reading import list_led, read_led, with_blobs
+from consumer.gateway.client_led.watching import LedSeen
 from consumer.member.joining.without_member import have_made
 from consumer.offsets.committed import hidden, stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits
 from zkcoord.admin.common import Progress, argument
 from zkcoord.admin.delete_group import Deletion
 from zkcoord.admin.offsets.delete import OffsetsDeletion
+from zkcoord.core.classic.requests import ClassicDescribed
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError, UnknownGroupError, ZkcoordError
@@ -35,6 +39,7 @@ from zkcoord.zk.sync.group_snapshot import (
 )
 from zkcoord.zk.sync.offsets_alone import groups_without_a_node
 from zkcoord.znodes import names
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
@@ -86,6 +91,7 @@ class GroupStore:
     def __init__(self, zk: ZkOptions, layout: Layout) -> None:
         self._zk = zk
         self._layout = layout
+        self._led = ClassicPaths(layout)
         self._asking = threading.Lock()
         self._sessions = SharedSession(zk), SharedSession(zk)
         self.using, self.slowly = (session.using for session in self._sessions)
@@ -111,6 +117,23 @@ class GroupStore:
             return self.slowly(lambda client: describe_group(client, self._layout, group))
         except UnknownGroupError:
             return None
+
+    def listed_led(self) -> dict[str, LedSeen]:
+        """All groups whose leader is a client. Raises `UnavailableError`."""
+        return self.slowly(lambda client: list_led(client, self._led))
+
+    def led(self, groups: Sequence[str]) -> dict[str, LedSeen]:
+        """Those of these whose leader is a client, or was. Raises `UnavailableError`."""
+
+        def read(client: SyncClient) -> dict[str, LedSeen]:
+            client.sync()
+            return read_led(client, self._led, groups)
+
+        return self.slowly(read)
+
+    def brought(self, group: str, said: ClassicDescribed) -> dict[str, bytes]:
+        """What its clients have brought for each other, by digest. Raises `UnavailableError`."""
+        return self.slowly(lambda client: with_blobs(client, self._led, group, said))
 
     def offsets(
         self, group: str, partitions: Sequence[TopicPartition] | None, found: Offsets
@@ -165,19 +188,8 @@ class GroupStore:
         """Store offsets as a tool does, while the group has no member; into `codes`: of each what
         became of it. In parts, as `offsets`.
         """
-        message = msg.Commit(
-            0,
-            {tp: offset for tp, (offset, _) in offsets.items()},
-            0,
-            {tp: text for tp, (_, text) in offsets.items() if text},
-        )
-        missed: list[str] = []
-
-        def have_them_made() -> str:
-            missed.append(group)
-            return NOT_MADE
-
-        commits = MemberlessCommits(self._layout, group, self._zk.acl, have_them_made)
+        commits, missed = self._commits(group)
+        message = _message(offsets)
         for number, part in enumerate(commits.parts(message)):
             if number:
                 yield
@@ -185,7 +197,10 @@ class GroupStore:
             codes.update(dict.fromkeys(part, self._commit(store, missed)))
 
     def _commit(
-        self, store: Callable[[SyncClient], CommitDone | None], missed: Sequence[str]
+        self,
+        store: Callable[[SyncClient], CommitDone | None],
+        missed: Sequence[str],
+        fenced: WireCode = WireCode.UNKNOWN_MEMBER_ID,
     ) -> WireCode:
         """`missed`: the group, once its nodes are not there, and are the coordinator's to make."""
         try:
@@ -196,8 +211,33 @@ class GroupStore:
             return WireCode.COORDINATOR_NOT_AVAILABLE
         if refusal is None:
             return WireCode.NONE
+        if refusal.outcome is CommitOutcome.NO_LONGER_MEMBER:
+            return fenced
         alive = refusal.outcome is CommitOutcome.GROUP_ALIVE
         return WireCode.UNKNOWN_MEMBER_ID if alive else WireCode.COORDINATOR_NOT_AVAILABLE
+
+    def _commits(
+        self, group: str, by_state: int | None = None
+    ) -> tuple[MemberlessCommits, list[str]]:
+        """And where it is noted that its nodes are the coordinator's to make."""
+        missed: list[str] = []
+
+        def have_them_made() -> str:
+            missed.append(group)
+            return NOT_MADE
+
+        acl = self._zk.acl
+        return MemberlessCommits(self._layout, group, acl, have_them_made, by_state), missed
+
+    def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
+        """See `CommitsOfMembers`."""
+        message = _message(commit.offsets)
+        commits, missed = self._commits(commit.group, commit.version)
+        for part in commits.parts(message):
+            store = partial(commits.store, message=message, part=part)
+            code = self._commit(store, missed, WireCode.ILLEGAL_GENERATION)
+            codes.update(dict.fromkeys(part, code))
+            yield code is WireCode.ILLEGAL_GENERATION
 
     def _have_made(self, group: str) -> bool:
         """Have the coordinator make the nodes of a group. It takes as long as that takes, so one
@@ -260,6 +300,9 @@ class GroupStore:
         """
         codes = dict.fromkeys(partitions, WireCode.NONE)
         try:
+            led = self.led([group])
+            if led and led[group].view.state.members:
+                return WireCode.NON_EMPTY_GROUP, codes  # which topics they read only they know
             found = self.describe(group)
             if found is None:
                 return WireCode.GROUP_ID_NOT_FOUND, codes
@@ -290,6 +333,15 @@ class GroupStore:
         if deletion.denied:
             return WireCode.GROUP_AUTHORIZATION_FAILED
         return WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _message(offsets: Mapping[TopicPartition, tuple[int, str]]) -> msg.Commit:
+    return msg.Commit(
+        0,
+        {tp: offset for tp, (offset, _) in offsets.items()},
+        0,
+        {tp: text for tp, (_, text) in offsets.items() if text},
+    )
 
 
 def _names(answer: object) -> tuple[str, ...]:

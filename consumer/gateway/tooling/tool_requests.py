@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from kafka.protocol.admin import ListGroupsResponse
 
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
 from consumer.gateway.members.groups import WireGroups
@@ -28,9 +28,14 @@ from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
 from zkcoord.core.error_codes import WireCode
+from zkcoord.errors import ZkcoordError
+from zkcoord.znodes.names import is_group
 
 T = TypeVar("T")
 May = Awaitable[frozenset[str]]
+
+
+DeleteLed = Callable[[str, Callable[[WireCode], Any]], None]
 
 
 class OnThread(Protocol):
@@ -42,7 +47,8 @@ class OnThread(Protocol):
 
 class ToolRequests:
     """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread;
-    all groups but those that are `is_coordinated` are Kafka's own.
+    all groups but those that are `is_coordinated` are Kafka's own; `delete_led`, on the members'
+    thread, has one deleted whose leader is a client.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class ToolRequests:
         groups: WireGroups,
         run: OnThread,
         ask_members: OnThread,
+        delete_led: DeleteLed,
         is_coordinated: Callable[[str], bool] = lambda group: True,
     ) -> None:
         self.store = store
@@ -58,6 +65,7 @@ class ToolRequests:
         self._is_coordinated = is_coordinated
         self._run = run
         self._ask_members = ask_members
+        self._delete_led = delete_led
         self._more = asyncio.Lock()
 
     def answer(
@@ -114,9 +122,23 @@ class ToolRequests:
                 known = await self._ask_members(lambda: self._known(groups))
                 return partial(next, answers.describe_groups(self.store, head, body, known))
             case frames.DELETE_GROUPS:
-                return partial(answers.delete_groups, self.store, head, body)
+                led = await self._deleted_led([group for group in groups if is_group(group)])
+                return partial(answers.delete_groups, self.store, head, body, led)
             case _:
                 return partial(answers.delete_offsets, self.store, head, body, permitted)
+
+    async def _deleted_led(self, groups: list[str]) -> dict[str, WireCode]:
+        """Of those whose leader is a client, or was: what the coordinator says."""
+        try:
+            led = await self._run(partial(self.store.led, groups))
+        except ZkcoordError:
+            return dict.fromkeys(groups, WireCode.COORDINATOR_NOT_AVAILABLE)
+        events = asyncio.get_running_loop()
+        said: dict[str, asyncio.Future[WireCode]] = {}
+        for group in led:
+            said[group] = events.create_future()
+            await self._ask_members(partial(self._delete_led, group, _to(said[group], events)))
+        return {group: await code for group, code in said.items()}
 
     async def _fetch(
         self, connection: ClientConnection, head: Head, body: Any, permitted: frozenset[str]
@@ -156,7 +178,7 @@ class ToolRequests:
         permitted = await topics
         if not await may:
             code = WireCode.GROUP_AUTHORIZATION_FAILED
-            return connection.answer_later(head, frames.refused(head, body, code), REFUSED)
+            return connection.answer_later(head, member_frames.refused(head, body, code), REFUSED)
         request, denied = split(request, permitted)
         work = answers.commit(self.store, head, body, request, denied)
         return await self._blocking(connection, head, partial(next, work))
@@ -267,6 +289,16 @@ class ToolRequests:
                 if isinstance(agent, MemberDriver):
                     found[agent.name] = (wire.member_id, wire.client_id, wire.host)
         return found
+
+
+def _to(
+    said: asyncio.Future[WireCode], events: asyncio.AbstractEventLoop
+) -> Callable[[WireCode], object]:
+    def answered(code: WireCode) -> None:
+        if not said.done():
+            said.set_result(code)
+
+    return lambda code: events.call_soon_threadsafe(answered, code)
 
 
 @contextmanager

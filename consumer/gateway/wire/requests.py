@@ -31,7 +31,8 @@ class Caller:
 class JoinRequest:
     """JoinGroup. `protocols`: names of assignors and what each is told (ConsumerProtocol's
     subscription), in order of preference. `named_first`: a client without a member id is first
-    given one (version 4 and later, KIP-394).
+    given one (version 4 and later, KIP-394). `may_skip`: a leader that comes back need not assign
+    anew (version 9 and later, KIP-814); `reason`: for people.
     """
 
     group: str
@@ -42,11 +43,15 @@ class JoinRequest:
     protocols: tuple[tuple[str, bytes], ...]
     instance: str | None = None
     named_first: bool = True
+    may_skip: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """SyncGroup. Protocol type and name are "" where the version has none."""
+    """SyncGroup. Protocol type and name are "" where the version has none. `assignments`: what a
+    client that leads its group brings for its members.
+    """
 
     group: str
     member_id: str
@@ -54,6 +59,7 @@ class SyncRequest:
     instance: str | None = None
     protocol_type: str = ""
     protocol_name: str = ""
+    assignments: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,13 @@ class HeartbeatRequest:
 @dataclass(frozen=True, slots=True)
 class LeaveRequest:
     """LeaveGroup: members by id, or by instance where the id is "". `batch`: version 3 and later,
-    each is answered by itself.
+    each is answered by itself. `reasons`: what each says why, for people.
     """
 
     group: str
     members: tuple[tuple[str, str | None], ...]
     batch: bool = True
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +102,31 @@ Request = JoinRequest | SyncRequest | HeartbeatRequest | LeaveRequest | CommitRe
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
-    """Answer to `JoinRequest`."""
+    """Answer to `JoinRequest`. `members`: to a client that leads its group, who is in it (id,
+    instance, what it has said).
+    """
 
     code: WireCode
     member_id: str = ""
     generation: int = -1
     protocol: str = ""
+    protocol_type: str = "consumer"
+    leader: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    skip_assignment: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """Answer to `SyncRequest`: the whole assignment."""
+    """Answer to `SyncRequest`: the whole assignment. `opaque`: as a client has written it, where
+    one leads its group.
+    """
 
     code: WireCode
     partitions: tuple[TopicPartition, ...] = ()
-    protocol: str = ""
+    protocol: str | None = ""
+    opaque: bytes | None = None
+    protocol_type: str | None = "consumer"
 
 
 @dataclass(frozen=True, slots=True)

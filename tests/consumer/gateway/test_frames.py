@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.frames import BadFrameError, Head
 from consumer.gateway.wire import requests as wire
@@ -43,7 +43,7 @@ def test_a_request_is_read_at_every_version(key: int, version: int, request_: An
     assert set(frames.group_of(head, body)) <= {"g", "h"}
     if key not in frames.MEMBERS_APIS:
         return
-    found = frames.member_request(head, body)
+    found = member_frames.member_request(head, body)
     assert found.group == "g"
     match found:
         case wire.JoinRequest():
@@ -104,7 +104,7 @@ def test_a_members_answer_is_written_at_every_version(
     key: int, version: int, request_: Any, answer: wire.Answer
 ) -> None:
     head, body = decoded(version, request_)
-    found = answered(head, frames.encode_answer(head, body, answer))
+    found = answered(head, member_frames.encode_answer(head, body, answer))
     match answer:
         case wire.JoinAnswer():
             assert found.error_code == answer.code
@@ -214,7 +214,7 @@ def read(frame: bytes) -> None:
         body = frames.decode(head, frame)
         frames.group_of(head, body)
         if head.key in frames.MEMBERS_APIS:
-            frames.member_request(head, body)
+            member_frames.member_request(head, body)
         if head.key == frames.FIND_COORDINATOR:
             frames.coordinator_keys(head, body)
 

@@ -1,1 +1,1 @@
-"""Groups whose leader is a client, through nodes of ZooKeeper: scenarios and takeovers."""
+"""Client-led groups at the coordinator, through nodes."""

@@ -1,1 +1,1 @@
-"""Nodes of groups whose leader is a client: documents, paths, what everybody can tell."""
+"""The documents of client-led groups."""

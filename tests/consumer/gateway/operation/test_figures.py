@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.frames import Head
 from consumer.gateway.operation import members_seen as members_seen_module
 from consumer.gateway.operation.codes import codes_of_answer, codes_of_frame
@@ -121,8 +121,8 @@ def _refused(head: Head, body: Any) -> bytes:
             topic = body.topics[0]
             tp = TopicPartition(topic.name, topic.partitions[0].partition_index)
             refusal = wire.CommitAnswer(WireCode.NONE, {tp: code})
-            return frames.encode_answer(head, body, refusal)
-        return frames.refused(head, body, code)
+            return member_frames.encode_answer(head, body, refusal)
+        return member_frames.refused(head, body, code)
     match head.key:
         case frames.FIND_COORDINATOR:
             from consumer.gateway.address import Address

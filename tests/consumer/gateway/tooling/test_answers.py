@@ -13,7 +13,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from consumer.gateway import frames
+from consumer.gateway import frames, member_frames
 from consumer.gateway.tooling.answers import commit, read_offsets
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.wire.requests import CommitRequest
@@ -141,7 +141,7 @@ def committed(store: GroupStore, texts: Mapping[int, str]) -> dict[int, int]:
     frame = framed(8, asked)[4:]
     head = frames.decode_head(frame)
     body = frames.decode(head, frame)
-    request = frames.member_request(head, body)
+    request = member_frames.member_request(head, body)
     assert isinstance(request, CommitRequest)
     *_, answer = commit(store, head, body, request, {})
     assert answer is not None

@@ -19,6 +19,7 @@ from kafka.protocol.consumer import (
 )
 
 from consumer.gateway import frames
+from consumer.gateway.client_led.watching import LedSeen
 from consumer.gateway.frames import Head
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from consumer.gateway.tooling.tool_requests import ToolRequests
@@ -69,6 +70,10 @@ class Store:
         if partitions is None:
             partitions = [TopicPartition(topic, 0) for topic in ("s", "t")]
         found |= dict.fromkeys(partitions, (self.parts, ""))
+
+    def listed_led(self) -> dict[str, LedSeen]:
+        """The same: clients lead none."""
+        return {}
 
     def commit(
         self,
@@ -130,7 +135,12 @@ class Scene:
         self.store = Store()
         self.pool = ThreadPoolExecutor(THREADS)
         self.tools = ToolRequests(
-            cast("GroupStore", self.store), cast("Any", None), self._run, self._run, is_ours
+            cast("GroupStore", self.store),
+            cast("Any", None),
+            self._run,
+            self._run,
+            lambda group, said: None,
+            is_ours,
         )
 
     async def _run(self, work: Callable[[], Any]) -> Any:

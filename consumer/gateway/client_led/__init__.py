@@ -1,0 +1,1 @@
+"""Groups whose leader is a client: a gateway's part."""

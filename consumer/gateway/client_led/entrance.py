@@ -1,0 +1,135 @@
+"""Where a member's request goes: to the groups whose members the coordinator assigns, or to those
+whose leader is a client. A group is one or the other, as its members are; a group without any is
+what the first one wants.
+
+What is not known of a group is read first, once for all requests that wait for it; requests keep
+their order. Everything here runs on the members' loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consumer.gateway.client_led.group import LedGroup, WaitingLed
+from consumer.gateway.client_led.groups import LedGroups
+from consumer.gateway.client_led.translating import is_of_clients
+from consumer.gateway.client_led.waiting import WAITING_MAX
+from consumer.gateway.client_led.watching import LedSeen
+from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.wire.requests import (
+    Caller,
+    JoinRequest,
+    LeaveRequest,
+    Request,
+    refusal,
+)
+from zkcoord.core.error_codes import WireCode
+from zkcoord.znodes.names import is_group
+
+
+class MembersEntrance:
+    """See the module."""
+
+    def __init__(self, wire: WireGroups, led: LedGroups) -> None:
+        self._wire = wire
+        self._led = led
+        self._looking: dict[str, list[WaitingLed]] = {}
+        self._looks = 0
+        led.serve = self._serve
+
+    def request(self, ticket: int, caller: Caller, request: Request) -> None:
+        """Answer a request, now or later."""
+        self.another_request(caller.connection)
+        name = request.group
+        if self._wire.closing or not is_group(name) or self._is_known(request):
+            return self._wire.request(ticket, caller, request)
+        group = self._led.groups.get(name)
+        of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
+        if group is None and of_clients and name not in self._looking:
+            group = self._led.open(name)
+        if group is not None:
+            return self._led.when_seen(group, ticket, caller, request)
+        waiting = WaitingLed(ticket, caller, request, 0)
+        if self._looks >= WAITING_MAX:
+            return self.answer(waiting, WireCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._looks += 1
+        if name in self._looking:
+            self._looking[name].append(waiting)
+            return None
+        self._looking[name] = [waiting]
+        return self._led.watching.look(name, self._looked(name))
+
+    def _looked(self, name: str) -> Callable[[LedSeen | None], None]:
+        def looked(seen: LedSeen | None) -> None:
+            for one in self._looking.pop(name):
+                self._looks -= 1
+                self._go_on(one, seen)
+
+        return looked
+
+    def _go_on(self, one: WaitingLed, seen: LedSeen | None) -> None:
+        """It is known what its group is."""
+        request = one.request
+        is_join = isinstance(request, JoinRequest)
+        if self._wire.closing:
+            self.answer(one, WireCode.NOT_COORDINATOR)
+        elif seen is None and is_join:
+            self.answer(one, WireCode.COORDINATOR_NOT_AVAILABLE)
+        elif (seen is not None and seen.view.state.members) or (
+            isinstance(request, JoinRequest) and is_of_clients(request)
+        ):
+            group = self._led.open(request.group)
+            self._led.when_seen(group, one.ticket, one.caller, request)
+        else:
+            self._wire.request(one.ticket, one.caller, request)
+
+    def _serve(self, group: LedGroup, one: WaitingLed) -> None:
+        """It is known what was decided of a group that is served here, or was to be."""
+        request = one.request
+        of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
+        if group.is_led or of_clients:
+            self._led.request(group, one)
+        else:
+            self._wire.request(one.ticket, one.caller, request)
+
+    def _is_known(self, request: Request) -> bool:
+        """Whether the members named are those of a group that the coordinator assigns. Who would be
+        a new one is looked at, unless others are here.
+        """
+        group = self._wire.groups.get(request.group)
+        if group is None:
+            return False
+        if isinstance(request, JoinRequest):
+            return bool(group.members) or request.member_id in group.pending
+        named = (
+            request.members
+            if isinstance(request, LeaveRequest)
+            else ((request.member_id, request.instance),)
+        )
+        return any(
+            member_id in group.members
+            or member_id in group.pending
+            or (instance is not None and instance in group.instances)
+            for member_id, instance in named
+        )
+
+    def answer(self, one: WaitingLed, code: WireCode) -> None:
+        """Refuse a request."""
+        self._led.answer(one.ticket, refusal(one.request, code))
+
+    def another_request(self, connection: int) -> None:
+        """A request has come on this connection: what is parked there stands in its way."""
+        self._wire.another_request(connection)
+        self._led.another_request(connection)
+
+    def disconnected(self, connection: int) -> None:
+        """A client's connection is gone: what it asked last must not be begun for it any more."""
+        for name, waiting in self._looking.items():
+            gone = [one for one in waiting if one.caller.connection == connection]
+            if gone:
+                self._looking[name] = [one for one in waiting if one not in gone]
+                self._looks -= len(gone)
+                for one in gone:
+                    self.answer(one, WireCode.NOT_COORDINATOR)
+        self._wire.disconnected(connection)
+        self._led.disconnected(connection)

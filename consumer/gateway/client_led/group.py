@@ -1,0 +1,85 @@
+"""A client-led group of which a gateway serves members: what was decided of it, who is served
+here, and which requests wait. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from consumer.gateway.client_led.asking import OpenAsk
+from consumer.gateway.client_led.member import LedMember
+from consumer.gateway.client_led.watching import NOBODY, LedSeen
+from consumer.gateway.wire.requests import Answer, Caller, Request
+from zkcoord.core.classic.requests import ClassicJoin
+from zkcoord.core.error_codes import WireCode
+from zkcoord.znodes.classic.view import ClassicView
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLed:
+    """A request that waits until its group has been read."""
+
+    ticket: int
+    caller: Caller
+    request: Request
+    until_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class LedAsk:
+    """A client's request that the coordinator is asked. `refusal`: what is answered where nobody
+    waits any more; `member`: whose it is, where that is served here; `join`: who joins. `handle`:
+    takes it back.
+    """
+
+    group: LedGroup
+    ticket: int
+    connection: int
+    refusal: Answer
+    member: LedMember | None = None
+    join: ClassicJoin | None = None
+    handle: OpenAsk | None = None
+
+
+@dataclass(slots=True, eq=False)
+class LedGroup:
+    """See the module."""
+
+    name: str
+    seen: LedSeen = field(default_factory=lambda: LedSeen(ClassicView(None), NOBODY))
+    members: dict[str, LedMember] = field(default_factory=dict)
+    asks: set[LedAsk] = field(default_factory=set)
+    waiting: deque[WaitingLed] = field(default_factory=deque)
+    wake_ms: int | None = None
+
+    @property
+    def view(self) -> ClassicView:
+        """What can be told of it."""
+        return self.seen.view
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of it concerns this gateway."""
+        return not (self.members or self.asks or self.waiting)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether it has members, or is about to."""
+        return bool(self.view.state.members or self.asks)
+
+    def look(self, seen: LedSeen) -> Iterator[tuple[LedMember, WireCode]]:
+        """It was read: those that are served here and have something to hear, with what that is."""
+        self.seen = seen
+        for member in tuple(self.members.values()):
+            code = self.view.knows(member.member_id, member.instance)
+            if code is WireCode.NONE and member.beats is not None:
+                code = self.view.beat(member.beats)
+            if code is not WireCode.NONE:
+                yield member, code
+
+    def is_over(self, member: LedMember) -> bool:
+        """Whether it is no member any more; who waits for an answer hears it by that."""
+        is_member = self.view.knows(member.member_id, member.instance) is WireCode.NONE
+        return not member.waits and not is_member

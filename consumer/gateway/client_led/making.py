@@ -1,0 +1,30 @@
+"""What a gateway has for groups whose leader is a client, put together."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from consumer.gateway.client_led.commits import Storing
+from consumer.gateway.client_led.groups import LedGroups
+from consumer.gateway.options import GatewayOptions
+from consumer.gateway.own_session import OwnSession
+from consumer.gateway.wire.requests import Answer
+from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.port import AclEntry
+
+
+def led_groups(
+    session: OwnSession,
+    options: GatewayOptions,
+    acl: tuple[AclEntry, ...],
+    storing: Storing,
+    answer: Callable[[int, Answer], None],
+) -> LedGroups:
+    """Those of a gateway."""
+    layout, limits, times = options.layout, options.limits, options.times
+    return LedGroups(session, layout, acl, storing, boot_ms, answer, _random, limits, times)
+
+
+def _random() -> str:
+    return str(uuid.uuid4())

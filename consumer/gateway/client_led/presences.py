@@ -1,0 +1,170 @@
+"""That this gateway serves members of client-led groups: a node for each, that ends with the
+gateway's session. A member is served by one gateway: the one to which its client came last makes
+the node its own, which the other hears. Everything here runs on the members' loop.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    AclEntry,
+    Change,
+    Committed,
+    Create,
+    Delete,
+    Fired,
+    GetData,
+    MultiResult,
+    Node,
+    Op,
+    Port,
+    ReadDone,
+    ReadResult,
+    Rejected,
+    ZkError,
+)
+from zkcoord.znodes.classic.paths import ClassicPaths
+
+TRIES_MAX = 5
+
+
+class PresenceStep(enum.Enum):
+    """How far a node is."""
+
+    WANTED = "it is to be made, whoever has it now"
+    MADE = "it is this gateway's"
+    DROPPED = "it is to go as soon as it is made"
+
+
+@dataclass(slots=True, eq=False)
+class HeldMember:
+    """A member that is served here. `is_asked`: its node is being made just now."""
+
+    group: str
+    member_id: str
+    step: PresenceStep = PresenceStep.WANTED
+    is_asked: bool = False
+
+
+class Presences:
+    """See the module. `lost(group, member)` is told of members that another gateway serves now."""
+
+    def __init__(
+        self,
+        paths: ClassicPaths,
+        acl: tuple[AclEntry, ...],
+        lost: Callable[[str, str], None],
+    ) -> None:
+        self._paths = paths
+        self._acl = acl
+        self._lost = lost
+        self._port: Port | None = None
+        self._session_id = 0
+        self._held: dict[str, HeldMember] = {}  # by path
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, group: str, member_id: str) -> None:
+        """This gateway serves a member from now on."""
+        path = self._paths.presence(group, member_id)
+        held = self._held.get(path)
+        if held is None:
+            held = self._held[path] = HeldMember(group, member_id)
+            self._make(path, held)
+        elif held.step is PresenceStep.DROPPED:
+            held.step = PresenceStep.WANTED
+
+    def release(self, group: str, member_id: str) -> None:
+        """No longer."""
+        path = self._paths.presence(group, member_id)
+        held = self._held.get(path)
+        if held is None:
+            return
+        if held.is_asked:
+            held.step = PresenceStep.DROPPED
+            return
+        del self._held[path]
+        if held.step is PresenceStep.MADE and self._port is not None:
+            self._port.multi([Delete(path)], lambda result: None)
+
+    def connected(self, port: Port, session_id: int, new: bool) -> None:
+        """See `UsesSession`. What another gateway has by now is its own."""
+        self._port, self._session_id = port, session_id
+        made = []
+        for path, held in tuple(self._held.items()):
+            held.is_asked = False
+            if held.step is PresenceStep.DROPPED:
+                del self._held[path]
+            elif held.step is PresenceStep.WANTED:
+                self._make(path, held)
+            else:
+                made.append((path, held))
+        for at in range(0, len(made), READS_PER_REQUEST_MAX):
+            self._look(port, made[at : at + READS_PER_REQUEST_MAX])
+
+    def _look(self, port: Port, made: list[tuple[str, HeldMember]]) -> None:
+        def read(result: ReadResult) -> None:
+            if not isinstance(result, ReadDone):
+                return
+            for (path, held), node in zip(made, result.answers, strict=True):
+                if self._held.get(path) is not held or held.step is not PresenceStep.MADE:
+                    continue
+                if not isinstance(node, Node):
+                    self._make(path, held)
+                elif node.stat.ephemeral_owner != self._session_id:
+                    self._give_up(path, held)
+
+        port.read([GetData(path) for path, _ in made], read)
+
+    def fired(self, event: Fired) -> None:
+        """See `UsesSession`: what is deleted while it is this gateway's is another's now."""
+        held = self._held.get(event.path)
+        if held is None or event.change is not Change.DELETED or held.is_asked:
+            return
+        if held.step is PresenceStep.MADE:
+            self._give_up(event.path, held)
+
+    def _give_up(self, path: str, held: HeldMember) -> None:
+        del self._held[path]
+        self._lost(held.group, held.member_id)
+
+    def _make(
+        self, path: str, held: HeldMember, there: bool = False, tries: int = TRIES_MAX
+    ) -> None:
+        """`there`: it is there, another gateway's, or one that this one has left behind."""
+        port = self._port
+        if port is None:
+            return
+
+        def made(result: MultiResult) -> None:
+            if self._held.get(path) is not held or port is not self._port or not held.is_asked:
+                return
+            if isinstance(result, Committed):
+                self._made(path, held)
+            elif isinstance(result, Rejected):
+                error = result.error
+                if tries > 1 and error is (ZkError.NO_NODE if there else ZkError.NODE_EXISTS):
+                    self._make(path, held, not there, tries - 1)
+                else:
+                    held.is_asked = False  # its group is gone, or it may not be made
+                    self._give_up(path, held)
+            else:
+                held.is_asked = False  # it is made on the next connection
+
+        held.is_asked = True
+        create = Create(path, b"", ephemeral=True, acl=self._acl)
+        ops: list[Op] = [Delete(path), create] if there else [create]
+        port.multi(ops, made)
+
+    def _made(self, path: str, held: HeldMember) -> None:
+        held.is_asked = False
+        if held.step is PresenceStep.DROPPED:
+            held.step = PresenceStep.MADE
+            self.release(held.group, held.member_id)
+        else:
+            held.step = PresenceStep.MADE

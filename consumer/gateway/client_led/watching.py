@@ -1,0 +1,225 @@
+"""What a gateway sees of client-led groups: the state and the round of each that it serves, read
+again whenever they change; those of others when they are asked for; and what clients have brought
+for each other. Everything here runs on the members' loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from zkcoord.core.classic.requests import BlobRef
+from zkcoord.core.classic.state import ClassicState
+from zkcoord.core.model import Malformed
+from zkcoord.zk.port import (
+    Fired,
+    GetData,
+    Node,
+    Port,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    WatchMode,
+)
+from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
+from zkcoord.znodes.classic.paths import (
+    ClassicPaths,
+    ClassicRoundAt,
+    ClassicStateAt,
+)
+from zkcoord.znodes.classic.view import ClassicView
+from zkcoord.znodes.names import shown
+
+log = logging.getLogger(__name__)
+
+LOOKS_MAX = 10_000
+BLOBS_BYTES_PER_READ = 512 * 1024
+BLOBS_PER_READ = 500
+TOLD_MAX = 100
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LedSeen:
+    """A group at one moment. `version`: of its state, which fences commits (`NOBODY`: it has
+    none).
+    """
+
+    view: ClassicView
+    version: int
+
+
+def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malformed:
+    """What these nodes of a group say."""
+    found: ClassicState | None = None
+    version = NOBODY
+    if isinstance(state, Node):
+        decoded = decode_state(group, state.data)
+        if isinstance(decoded, Malformed):
+            return decoded
+        found, version = decoded, state.stat.version
+    since = decode_round(group, begun.data) if isinstance(begun, Node) else ClassicRound()
+    if isinstance(since, Malformed):
+        since = ClassicRound()  # a hint, and the coordinator decides without it
+    return LedSeen(ClassicView(found, since), version)
+
+
+@dataclass(slots=True, eq=False)
+class WatchedGroup:
+    """`is_stale`: it has changed since it was read, or was never read."""
+
+    is_stale: bool = True
+    is_read: bool = False
+
+
+class Watching:
+    """See the module. `seen` hears of each group that is watched, each time that it was read."""
+
+    def __init__(self, paths: ClassicPaths, seen: Callable[[str, LedSeen], None]) -> None:
+        self._paths = paths
+        self._seen = seen
+        self._port: Port | None = None
+        self._watched: dict[str, WatchedGroup] = {}
+        self._looks = 0
+        self._told: set[str] = set()
+
+    # the session
+
+    def connected(self, port: Port, new: bool) -> None:
+        """See `UsesSession`. All is read again."""
+        self._port = port
+        for group in self._watched:
+            self._watched[group] = WatchedGroup()
+            self._begin(port, group)
+
+    def fired(self, event: Fired) -> None:
+        """See `UsesSession`."""
+        where = self._paths.locate(event.path)
+        if isinstance(where, ClassicStateAt | ClassicRoundAt) and where.group in self._watched:
+            self.read_again(where.group)
+
+    # those that are served
+
+    def watch(self, group: str) -> None:
+        """Hear of it from now on."""
+        self._watched[group] = WatchedGroup()
+        if self._port is not None:
+            self._begin(self._port, group)
+
+    def forget(self, group: str) -> None:
+        """No more."""
+        del self._watched[group]
+        if self._port is not None:
+            self._port.unwatch(self._paths.group(group), lambda result: None)
+
+    def is_current(self, group: str) -> bool:
+        """Whether nothing has changed since it was read, as far as that is known."""
+        found = self._watched.get(group)
+        return found is not None and not found.is_stale and not found.is_read
+
+    def read_again(self, group: str) -> None:
+        """It has changed."""
+        watched = self._watched[group]
+        watched.is_stale = True
+        if not watched.is_read and self._port is not None:
+            self._read(self._port, group, watched)
+
+    def _begin(self, port: Port, group: str) -> None:
+        port.watch(self._paths.group(group), WatchMode.RECURSIVE, lambda result: None)
+        self._read(port, group, self._watched[group])
+
+    def _read(self, port: Port, group: str, watched: WatchedGroup) -> None:
+        def read(result: ReadResult) -> None:
+            if self._watched.get(group) is not watched:
+                return
+            watched.is_read = False
+            if not isinstance(result, ReadDone):
+                watched.is_stale = True  # it is read on the next connection
+            elif watched.is_stale:
+                self._read(port, group, watched)
+            else:
+                self._seen(group, self._decoded(group, result.answers))
+
+        watched.is_stale, watched.is_read = False, True
+        port.read(self._reads(group), read)
+
+    def _reads(self, group: str) -> list[Read]:
+        return [GetData(self._paths.state(group)), GetData(self._paths.round(group))]
+
+    def _decoded(self, group: str, answers: Sequence[ReadAnswer]) -> LedSeen:
+        found = seen_of(group, *answers)
+        if isinstance(found, LedSeen):
+            return found
+        if group not in self._told and len(self._told) < TOLD_MAX:
+            self._told.add(group)
+            log.warning("what was decided of group %s cannot be read: %s", shown(group), found)
+        return LedSeen(ClassicView(None), NOBODY)
+
+    # others
+
+    def look(self, group: str, then: Callable[[LedSeen | None], None]) -> None:
+        """Read a group once; None: that cannot be done now."""
+        if self._port is None or self._looks >= LOOKS_MAX:
+            return then(None)
+
+        def read(result: ReadResult) -> None:
+            self._looks -= 1
+            if isinstance(result, ReadDone):
+                then(self._decoded(group, result.answers))
+            else:
+                then(None)
+
+        self._looks += 1
+        return self._port.read(self._reads(group), read)
+
+    # what clients have brought
+
+    def blobs(
+        self,
+        group: str,
+        refs: Sequence[BlobRef],
+        then: Callable[[dict[str, bytes] | None], None],
+    ) -> None:
+        """Read these; None: one of them is gone, or cannot be read now."""
+        self._blobs(group, list(parts_of(refs)), {}, then)
+
+    def _blobs(
+        self,
+        group: str,
+        parts: list[list[BlobRef]],
+        found: dict[str, bytes],
+        then: Callable[[dict[str, bytes] | None], None],
+    ) -> None:
+        if not parts:
+            return then(found)
+        if self._port is None:
+            return then(None)
+
+        def read(result: ReadResult) -> None:
+            answers = result.answers if isinstance(result, ReadDone) else ()
+            for ref, node in zip(parts[0], answers, strict=False):
+                if isinstance(node, Node) and len(node.data) == ref.size:
+                    found[ref.digest] = node.data
+            if all(ref.digest in found for ref in parts[0]):
+                self._blobs(group, parts[1:], found, then)
+            else:
+                then(None)
+
+        reads = [GetData(self._paths.blob(group, ref.digest)) for ref in parts[0]]
+        return self._port.read(reads, read)
+
+
+def parts_of(refs: Iterable[BlobRef]) -> Iterator[list[BlobRef]]:
+    """What is read at once, by number and by size."""
+    part: list[BlobRef] = []
+    size = 0
+    for ref in refs:
+        if part and (len(part) >= BLOBS_PER_READ or size + ref.size > BLOBS_BYTES_PER_READ):
+            yield part
+            part, size = [], 0
+        part.append(ref)
+        size += ref.size
+    if part:
+        yield part

@@ -1,0 +1,194 @@
+"""Which groups are led by clients, and which the coordinator assigns."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from consumer.gateway.client_led import entrance, waiting
+from consumer.gateway.client_led.entrance import MembersEntrance
+from consumer.gateway.client_led.waiting import SEEN_MS
+from consumer.gateway.wire.requests import (
+    Caller,
+    CommitRequest,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveRequest,
+    Request,
+)
+from tests.consumer.gateway.client_led.led_side import TP, LedGateway
+from tests.consumer.gateway.client_led.test_members import SESSION_MS, Scene
+from tests.zk.classic.served_side import GROUP
+from zkcoord.core.error_codes import WireCode
+
+
+class Wire:
+    """Groups that the coordinator assigns: notes what comes."""
+
+    def __init__(self) -> None:
+        self.closing = False
+        self.groups: dict[str, Any] = {}
+        self.came: list[tuple[int, Request]] = []
+        self.others: list[int] = []
+
+    def request(self, ticket: int, caller: Caller, request: Request) -> None:
+        """See `WireGroups`."""
+        self.came.append((ticket, request))
+
+    def another_request(self, connection: int) -> None:
+        """The same."""
+        self.others.append(connection)
+
+    def disconnected(self, connection: int) -> None:
+        """The same."""
+
+
+class Door:
+    """An entrance of a gateway."""
+
+    def __init__(self, gateway: LedGateway) -> None:
+        self.gateway = gateway
+        self.wire = Wire()
+        self.entrance = MembersEntrance(cast("Any", self.wire), gateway.led)
+
+    def ask(self, request: Request, settles: bool = True) -> int:
+        """A request; its ticket."""
+        self.gateway.tickets += 1
+        ticket = self.gateway.tickets
+        self.entrance.request(ticket, Caller(9), request)
+        if settles:
+            self.gateway.settle()
+        return ticket
+
+    def to_wire(self, request: Request) -> bool:
+        """Whether it goes to groups that the coordinator assigns."""
+        before = len(self.wire.came)
+        self.ask(request)
+        return len(self.wire.came) > before
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A group that a client leads."""
+    found = Scene()
+    found.form(1, 2)
+    return found
+
+
+@pytest.fixture
+def door(scene: Scene) -> Door:
+    """Of another gateway than its members'."""
+    return Door(LedGateway(scene.served, "another"))
+
+
+def join(group: str, kind: str, *names: str, member_id: str = "") -> JoinRequest:
+    """JoinGroup with assignors."""
+    protocols = tuple((name, b"") for name in names)
+    return JoinRequest(group, member_id, SESSION_MS, SESSION_MS, kind, protocols)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "to_wire"),
+    [
+        ("consumer", ("range",), True),
+        ("consumer", ("own", "range"), True),
+        ("consumer", ("own",), False),
+        ("connect", ("range",), False),
+        ("consumer", (), False),
+    ],
+)
+def test_a_group_without_members_is_what_the_first_one_wants(
+    door: Door, kind: str, names: tuple[str, ...], to_wire: bool
+) -> None:
+    assert door.to_wire(join("new", kind, *names)) is to_wire
+
+
+def test_who_joins_a_group_that_a_client_leads_joins_that(door: Door) -> None:
+    request = join(GROUP, "consumer", "range")
+    ticket = door.ask(request)
+    assert door.wire.came == []
+    answer = door.gateway.answers[ticket]
+    assert answer == JoinAnswer(WireCode.INCONSISTENT_GROUP_PROTOCOL), "its members are connect's"
+
+
+def test_who_is_unknown_is_looked_for_once(door: Door, scene: Scene) -> None:
+    known = HeartbeatRequest(GROUP, scene.ids[1], scene.generation)
+    assert not door.to_wire(known), "it has come from another gateway"
+    assert list(door.gateway.led.groups[GROUP].members) == [scene.ids[1]]
+    assert door.to_wire(HeartbeatRequest("another", "m", 1))
+    assert door.gateway.led.groups.keys() == {GROUP}, "nothing is kept of others"
+
+
+def test_requests_about_a_group_keep_their_order(door: Door) -> None:
+    asked: list[Request] = [
+        HeartbeatRequest("other", "m", 1),
+        CommitRequest("other", "m", 1, {TP: (1, "")}),
+        LeaveRequest("other", (("m", None),)),
+    ]
+    for request in asked:
+        door.ask(request, settles=False)
+    assert door.wire.came == []
+    door.gateway.settle()
+    assert [request for _, request in door.wire.came] == asked
+
+
+def test_members_that_the_coordinator_assigns_are_asked_at_once(door: Door) -> None:
+    door.wire.groups["g"] = SimpleNamespace(members={"m": 1}, pending={}, instances={"i": "m"})
+    asked: list[Request] = [
+        HeartbeatRequest("g", "m", 1),
+        join("g", "consumer", "range"),
+        join("g", "connect", "own"),
+        LeaveRequest("g", (("", "i"),)),
+    ]
+    for request in asked:
+        door.ask(request, settles=False)
+    assert [request for _, request in door.wire.came] == asked
+
+
+def test_without_zookeeper_a_join_is_to_be_sent_again(scene: Scene, door: Door) -> None:
+    door.gateway.session.close()
+    door.gateway.settle()
+    ticket = door.ask(join("new", "consumer", "range"))
+    answer = door.gateway.answers[ticket]
+    assert answer.code is WireCode.COORDINATOR_NOT_AVAILABLE
+    assert door.to_wire(HeartbeatRequest("another", "m", 1)), "whose answer is not new"
+
+
+def test_nothing_is_begun_for_a_connection_that_is_gone(door: Door) -> None:
+    ticket = door.ask(join("new", "consumer", "range"), settles=False)
+    later = door.ask(HeartbeatRequest("new", "m", 1), settles=False)
+    door.entrance.disconnected(9)
+    door.gateway.settle()
+    assert door.wire.came == []
+    assert {door.gateway.answers[one].code for one in (ticket, later)} == {WireCode.NOT_COORDINATOR}
+    assert door.to_wire(HeartbeatRequest("new", "m", 1)), "others are served"
+
+
+def test_requests_that_wait_are_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "WAITING_MAX", 1)
+    monkeypatch.setattr(waiting, "WAITING_MAX", 1)
+    first, second = (door.ask(HeartbeatRequest("other", "m", 1), settles=False) for _ in range(2))
+    assert first not in door.gateway.answers
+    busy = WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert door.gateway.answers[second].code is busy
+    third, fourth = (door.ask(join("new", "own", "own"), settles=False) for _ in range(2))
+    assert third not in door.gateway.answers
+    assert door.gateway.answers[fourth].code is busy
+    door.gateway.settle()
+    assert door.to_wire(HeartbeatRequest("other", "m", 1)), "there is room again"
+
+
+def test_what_cannot_be_read_is_not_waited_for(door: Door) -> None:
+    """The gateway has no connection when a client comes, and for longer than that may wait."""
+    door.gateway.session.close()
+    door.gateway.settle()
+    ticket = door.ask(join("new", "connect", "own"))
+    assert ticket not in door.gateway.answers
+    kernel = door.gateway.side.kernel
+    kernel.run_until(kernel.now + SEEN_MS)
+    door.gateway.tick()
+    assert door.gateway.answers[ticket].code is WireCode.COORDINATOR_NOT_AVAILABLE
+    assert not door.gateway.led.groups

@@ -1,0 +1,78 @@
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+
+/** A connector of Kafka Connect with as many tasks as it may have: each writes some records. */
+public class TickerSource extends SourceConnector {
+    private Map<String, String> options;
+
+    @Override
+    public String version() {
+        return "1";
+    }
+
+    @Override
+    public void start(Map<String, String> given) {
+        options = given;
+    }
+
+    @Override
+    public Class<? extends Task> taskClass() {
+        return Ticker.class;
+    }
+
+    @Override
+    public List<Map<String, String>> taskConfigs(int most) {
+        List<Map<String, String>> found = new ArrayList<>();
+        for (int n = 0; n < most; n++) {
+            found.add(options);
+        }
+        return found;
+    }
+
+    @Override
+    public void stop() {}
+
+    @Override
+    public ConfigDef config() {
+        return new ConfigDef();
+    }
+
+    /** A task. */
+    public static class Ticker extends SourceTask {
+        private String topic;
+        private long count;
+
+        @Override
+        public String version() {
+            return "1";
+        }
+
+        @Override
+        public void start(Map<String, String> options) {
+            topic = options.get("topic");
+        }
+
+        @Override
+        public List<SourceRecord> poll() throws InterruptedException {
+            Thread.sleep(100);
+            count++;
+            return List.of(
+                    new SourceRecord(
+                            Map.of("ticker", topic),
+                            Map.of("count", count),
+                            topic,
+                            Schema.INT64_SCHEMA,
+                            count));
+        }
+
+        @Override
+        public void stop() {}
+    }
+}

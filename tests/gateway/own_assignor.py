@@ -1,0 +1,124 @@
+"""A consumer whose group its clients lead: kafka-python's, with an assignor that no server knows.
+
+    python -m tests.gateway.own_assignor TOPIC name=value ...      (values are JSON)
+
+It says what happens, a line of JSON each, until it is told "close" on its standard input, or is
+killed. Used from a test as `OwnAssignor`, a process with what it has said.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.harness.command import environment
+
+PATIENCE_S = 90.0
+PROJECT = Path(__file__).parents[2]
+
+
+class OwnAssignor:
+    """The process. `owned` is what it has now, `taken` (partition, offset) of what it got, `calls`
+    its callbacks.
+    """
+
+    def __init__(
+        self, home: Path, bootstrap: str | list[str], group: str, topic: str, **more: Any
+    ) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.owned: set[int] = set()
+        self.taken: list[tuple[int, int]] = []
+        self.calls: list[tuple[str, tuple[int, ...]]] = []
+        configs = {"bootstrap_servers": bootstrap, "group_id": group, **more}
+        self.log_path = home / "client.log"
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.gateway.own_assignor",
+                    topic,
+                    *(f"{name}={json.dumps(value)}" for name, value in configs.items()),
+                ],
+                env=environment(home),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=PROJECT,
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            what, value = json.loads(line)
+            if what == "records":
+                self.taken += [(partition, offset) for partition, offset in value]
+            else:
+                self.calls.append((what, tuple(value)))
+                self.owned = set(value) if what == "assigned" else self.owned - set(value)
+
+    def close(self) -> None:
+        """Leave the group."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("close\n")
+        self.process.stdin.flush()
+        assert self.process.wait(PATIENCE_S) == 0, self.log_path.read_text(encoding="utf-8")
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+
+def main(topic: str, *options: str) -> int:
+    """Consume."""
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    class Dealt(RoundRobinPartitionAssignor):
+        """Round robin, under a name of its own."""
+
+        name = "dealt"
+
+    class Told(ConsumerRebalanceListener):
+        """Says what it is told."""
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            """See the base."""
+            say("revoked", sorted(tp.partition for tp in revoked))
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            """See the base."""
+            say("assigned", sorted(tp.partition for tp in assigned))
+
+    def say(what: str, value: Any) -> None:
+        print(json.dumps([what, value]), flush=True)
+
+    closing = threading.Event()
+    threading.Thread(target=lambda: sys.stdin.readline() and closing.set(), daemon=True).start()
+    configs = {name: json.loads(value) for name, _, value in (o.partition("=") for o in options)}
+    consumer = KafkaConsumer(
+        partition_assignment_strategy=[Dealt],
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=500,
+        **{"session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000, **configs},
+    )
+    consumer.subscribe([topic], listener=Told())
+    while not closing.is_set():
+        records = consumer.poll(100)
+        found = [(tp.partition, one.offset) for tp, part in records.items() for one in part]
+        if found:
+            say("records", found)
+    consumer.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
