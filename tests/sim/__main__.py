@@ -63,6 +63,8 @@ def _print_table(totals: Totals) -> None:
     _print_counts("what the journals told", totals.happened)
     for table, rows in coverage.tables().items():
         hit = sum(1 for row in rows if totals.covered[row])
+        if (table == coverage.LED) != (totals.mix == coverage.LED_MIX):
+            continue
         print(
             f"transitions of {table}: {hit} of {len(rows)} covered"
             + (

@@ -13,9 +13,19 @@ from typing import Any
 
 from consumer.core import phases
 from zkcoord.core import coordinator
+from zkcoord.core.classic import machine as classic_machine
+from zkcoord.core.classic import table as classic_table
+from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.core.classic.table import Trigger
 from zkcoord.core.group import machine, states
 from zkcoord.core.model import GroupState
 
+LED = "client-led"
+LED_MIX = "led"
+NEVER_ASKED = (Trigger.BEAT, Trigger.COMMIT, Trigger.DESCRIBE, Trigger.DELETE, Trigger.UNLOADED)
+"""Of a machine behind nodes: gateways answer these themselves, no client of the simulator deletes,
+and a coordinator that is replaced forgets its machines.
+"""
 _counts: Counter[str] = Counter()
 
 
@@ -50,6 +60,12 @@ def _next_state(state: GroupState, need: states.Need) -> GroupState:
     return states.next_state(state, need)
 
 
+def _judged(before: ClassicPhase, trigger: Trigger, after: ClassicPhase) -> None:
+    classic_table.judged(before, trigger, after)
+    _counts[_row(LED, (before, trigger, after))] += 1
+
+
+classic_machine.judged = _judged
 phases.TRANSITIONS = _Counting("member", phases.TRANSITIONS)
 machine.next_state = _next_state
 coordinator.next_state = _next_state
@@ -61,6 +77,12 @@ _TABLES = {
         for need in states.Need
     ],
     "member": list(phases.TRANSITIONS),
+    LED: [
+        (before, trigger, after)
+        for (before, trigger), states in classic_table.TRANSITIONS.items()
+        if trigger not in NEVER_ASKED
+        for after in states
+    ],
 }
 
 

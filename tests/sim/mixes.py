@@ -396,6 +396,10 @@ def _wire(kernel: Kernel) -> Plan:
     return plan
 
 
+LED_FAULTS = (
+    "join leave kill_client hang_client reconnect kill_coordinator pause_coordinator"
+    " cut_coordinator stop_coordinator kill_gateway pause_gateway cut_gateway weather"
+)
 _MIXES = (
     Mix(
         DEFAULT,
@@ -654,6 +658,14 @@ _MIXES = (
             "group rows": 10,
             "member rows": 12,
         },
+    ),
+    Mix(
+        "led",
+        "client-led groups: clients of two gateways that join, lead, leave, hang and die, while"
+        " coordinators and gateways do (a world of its own: tests/sim/led)",
+        draw_plan,
+        tuple(LED_FAULTS.split()),
+        {"client-led group": 4000, "term elected": 2000, "client-led rows": 27},
     ),
     Mix(
         "isolated",

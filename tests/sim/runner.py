@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from tests.sim import coverage, replay
 from tests.sim.invariants import Violation
+from tests.sim.led.world import MIX as LED
+from tests.sim.led.world import LedWorld
 from tests.sim.mixes import DEFAULT, FIRED_PER_THOUSAND, MIXES
 from tests.sim.variants import VARIANTS
 from tests.sim.world import Result, World
@@ -28,6 +30,8 @@ def run_seed(
     is.
     """
     with VARIANTS[variant].applied() if variant else contextlib.nullcontext():
+        if mix == LED:
+            return LedWorld(seed, tracing).run()
         if seed % REPLAYED_EVERY and not replaying:
             return World(seed, tracing, mix=mix).run()
         with replay.recording() as journals:

@@ -28,6 +28,7 @@ from consumer.core.parts.starts import Starts
 from consumer.member import multis
 from consumer.member.driver import MemberDriver
 from consumer.member.multis import MemberMulti, MemberMultis
+from tests.sim.led.variants import LED_VARIANTS
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
 from tests.sim.variants_wire import WIRE_VARIANTS
@@ -720,4 +721,4 @@ _ALL = (
         ("I14",),
     ),
 )
-VARIANTS: dict[str, Variant] = {v.name: v for v in (*_ALL, *WIRE_VARIANTS)}
+VARIANTS: dict[str, Variant] = {v.name: v for v in (*_ALL, *WIRE_VARIANTS, *LED_VARIANTS)}
