@@ -64,7 +64,7 @@ REQUESTS_WAITING_MAX = 20_000
 GROUPS_MAX = 5_000
 GROUPS_PER_READ = 50
 TOLD_MAX = 100
-OPTIONS = ClassicOptions(max_size=1_000)
+OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
 

@@ -91,7 +91,7 @@ class ServedClassicGroup:
         self._has_state = found is not None and found.has_state
         self._presence = found.presence if found is not None else set()
         self._announced = found.since if found is not None else ClassicRound()
-        self._decided: frozenset[str] = frozenset()
+        self._decided: dict[str, str | None] = {}
         self._gone: dict[str, WireCode] = {}
         self._blobs = Blobs(name, edge, found.blobs if found is not None else ())
         self._room: dict[str, int] = {}
@@ -205,7 +205,18 @@ class ServedClassicGroup:
         }
         self._edge.record(Record("client-led group", self.name, detail))
 
+    def _fence(self) -> None:
+        """Whoever is gone, and whose instance somebody else has now, must not come back."""
+        holders = {one.instance: one.member_id for one in self._machine.members}
+        for member_id, instance in self._decided.items():
+            digest = member_digest(member_id)
+            taken = instance is not None and holders.get(instance, member_id) != member_id
+            if taken and digest in self._gone:
+                self._gone[digest] = WireCode.FENCED_INSTANCE_ID
+
     def _announce(self) -> None:
+        if self._gone:
+            self._fence()
         preparing = self._machine.phase is ClassicPhase.PREPARING
         since = ClassicRound(self._machine.generation if preparing else None, dict(self._gone))
         if self._is_made and since != self._announced:
@@ -249,7 +260,7 @@ class ServedClassicGroup:
 
     def _remember(self, state: ClassicState) -> None:
         """What gateways know of it now: who is gone since is told by the round."""
-        self._decided = frozenset(one.member_id for one in state.members)
+        self._decided = {one.member_id: one.instance for one in state.members}
         self._gone.clear()
 
     def _not_persisted(self, token: int, refused: Rejected) -> None:

@@ -1,0 +1,36 @@
+"""Who is gone, and whose instance somebody else has taken, is told so before that is decided."""
+
+from __future__ import annotations
+
+from tests.core.classic.scenario import OPTIONS, Play, Scenario
+from tests.zk.classic.served_side import ServedSide
+
+
+def play(text: str) -> None:
+    """These lines of a scenario, through nodes."""
+    lines = tuple(enumerate((line.strip() for line in text.strip().splitlines()), 1))
+    Play(ServedSide(OPTIONS)).run(Scenario("instances", lines))
+
+
+def test_who_was_silent_and_whose_instance_is_taken_is_fenced() -> None:
+    play(
+        """
+        group a b:i
+        b leave -> 0 0
+        b beat -> 25
+        c enter i=i -> waits
+        b beat -> 82
+        """
+    )
+
+
+def test_who_has_left_is_unknown_as_long_as_nobody_has_its_instance() -> None:
+    play(
+        """
+        group a b:i
+        b leave -> 0 0
+        b beat -> 25
+        c enter i=j -> waits
+        b beat -> 25
+        """
+    )
