@@ -665,7 +665,7 @@ _MIXES = (
         " coordinators and gateways do (a world of its own: tests/sim/led)",
         draw_plan,
         tuple(LED_FAULTS.split()),
-        {"client-led group": 4000, "term elected": 2000, "client-led rows": 27},
+        {"client-led group": 4000, "term elected": 2000, "client-led rows": 24},
     ),
     Mix(
         "isolated",

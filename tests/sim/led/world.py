@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from consumer.gateway.client_led.commits import Codes, MembersCommit, Storing
 from consumer.gateway.client_led.groups import LedGroups
-from consumer.gateway.client_led.storing import Codes, MembersCommit, Storing
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, Request

@@ -25,7 +25,7 @@ first, which is answered REBALANCE_IN_PROGRESS (Kafka never answers it: its conn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from zkcoord.core.error_codes import WireCode
 
@@ -55,6 +55,7 @@ from .requests import (
     ClassicSynced,
     CommitCheck,
     Leaver,
+    Opaque,
     classic_refusal,
 )
 from .seats import Seat
@@ -117,6 +118,21 @@ class ClassicGroup:
     def members(self) -> tuple[ClassicMember, ...]:
         """Who is in it now, also those who are not persisted yet."""
         return tuple(seat.member for seat in self._at.seats)
+
+    def brought(self) -> Iterator[Opaque]:
+        """What members have brought and have, also those who are not persisted yet, and what
+        requests bring that wait.
+        """
+        flight = self._at.in_flight
+        decided = () if flight is None or flight.state is None else flight.state.members
+        for member in (*self.members, *decided):
+            yield member.assignment
+            yield from (data for _, data in member.protocols)
+        for request in self._waiting:
+            if isinstance(request, ClassicJoin):
+                yield from (data for _, data in request.protocols)
+            elif isinstance(request, ClassicSync):
+                yield from (data for _, data in request.assignments)
 
     @property
     def leader(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import itertools
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from zkcoord.core.error_codes import WireCode
@@ -70,6 +71,9 @@ class WaitingRequests:
 
     def __bool__(self) -> bool:
         return bool(self._requests)
+
+    def __iter__(self) -> Iterator[ClassicRequest]:
+        return (request for _, request in self._requests)
 
     def add(self, ticket: int, request: ClassicRequest) -> bool:
         """Whether there is room for it."""

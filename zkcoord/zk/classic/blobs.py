@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from zkcoord.core.classic.requests import BlobRef, Opaque, Protocols
-from zkcoord.core.classic.state import ClassicMember, ClassicState
+from zkcoord.core.classic.state import ClassicState
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
@@ -22,11 +22,14 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.classic.documents import blob_digest
 
 
-def refs_of(members: Iterable[ClassicMember]) -> set[str]:
-    """Digests of what these members say and have."""
-    said = (data for one in members for _, data in one.protocols)
-    has = (one.assignment for one in members)
-    return {data.digest for data in (*said, *has) if isinstance(data, BlobRef)}
+def digests(of: Iterable[Opaque]) -> set[str]:
+    """The names of blobs."""
+    return {data.digest for data in of if isinstance(data, BlobRef)}
+
+
+def _of(state: ClassicState) -> set[str]:
+    said = (data for one in state.members for _, data in one.protocols)
+    return digests([*said, *(one.assignment for one in state.members)])
 
 
 class Blobs:
@@ -50,14 +53,22 @@ class Blobs:
             self._fresh[digest] = data
         return BlobRef(digest, len(data))
 
-    def keep(self, members: Iterable[ClassicMember]) -> None:
-        """What none of these has brought is forgotten, unless it is written."""
-        used = refs_of(members)
+    def keep(self, brought: Iterable[Opaque]) -> None:
+        """Nothing else is needed any more, or will be: it is forgotten, and deleted where it is
+        written. Whoever reads it just now joins again.
+        """
+        used = digests(brought)
         self._fresh = {digest: data for digest, data in self._fresh.items() if digest in used}
+        stale = sorted(self.written - used)
+        for at in range(0, len(stale), OPS_PER_MULTI_MAX - 1):
+            part = stale[at : at + OPS_PER_MULTI_MAX - 1]
+            self.written.difference_update(part)
+            ops: list[Op] = [Delete(self._edge.paths.blob(self._group, one)) for one in part]
+            self._edge.write(ops, lambda refused: None)
 
     def write(self, state: ClassicState, done: Callable[[Rejected | None], None]) -> None:
         """Write what this state names, then `done` (what was refused, None: nothing)."""
-        lacking = sorted(refs_of(state.members) - self.written)
+        lacking = sorted(_of(state) - self.written)
         self._write([self._create(digest) for digest in lacking], done)
 
     def _create(self, digest: str) -> Create:
@@ -92,14 +103,3 @@ class Blobs:
             digest = op.path.rsplit("/", 1)[1]
             self.written.add(digest)
             self._fresh.pop(digest, None)
-
-    def sweep(self, members: Iterable[ClassicMember]) -> None:
-        """Delete what neither these members nor a state name. Whoever reads it just now joins
-        again.
-        """
-        stale = sorted(self.written - refs_of(members))
-        for at in range(0, len(stale), OPS_PER_MULTI_MAX - 1):
-            part = stale[at : at + OPS_PER_MULTI_MAX - 1]
-            self.written.difference_update(part)
-            ops: list[Op] = [Delete(self._edge.paths.blob(self._group, one)) for one in part]
-            self._edge.write(ops, lambda refused: None)

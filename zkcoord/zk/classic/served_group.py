@@ -99,7 +99,7 @@ class ServedClassicGroup:
             self._remember(found.state)
             self._act(self._machine.restore(edge.clock(), found.state))
             self._announce()
-            self._blobs.sweep(found.state.members)
+            self._blobs.keep(self._machine.brought())
 
     @property
     def phase(self) -> ClassicPhase:
@@ -253,8 +253,7 @@ class ServedClassicGroup:
             self._has_state = True
             self._remember(state)
             self._step(Persisted(token))
-            self._blobs.keep(self._machine.members)
-            return self._blobs.sweep(state.members)
+            return self._blobs.keep(self._machine.brought())
 
         return self._edge.write([op], put)
 
@@ -270,7 +269,7 @@ class ServedClassicGroup:
     def _delete(self, token: int) -> None:
         """All that is there, blobs first."""
         paths = self._edge.paths
-        self._blobs.sweep(())
+        self._blobs.keep(())
         presence = [f"{paths.presences(self.name)}/{one}" for one in sorted(self._presence)]
         nodes = [*presence, *([paths.state(self.name)] if self._has_state else ())]
         nodes += reversed(paths.parts(self.name)) if self._is_made else ()
