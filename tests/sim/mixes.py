@@ -398,7 +398,8 @@ def _wire(kernel: Kernel) -> Plan:
 
 LED_FAULTS = (
     "join leave kill_client hang_client reconnect kill_coordinator pause_coordinator"
-    " cut_coordinator stop_coordinator kill_gateway pause_gateway cut_gateway weather"
+    " cut_coordinator stop_coordinator zombie_coordinator kill_gateway pause_gateway cut_gateway"
+    " weather"
 )
 _MIXES = (
     Mix(

@@ -21,7 +21,7 @@ from tests.sim.world import Result
 from tests.sim.zookeeper import SimEnsemble, Weather
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk.port import OPEN_ACL
+from zkcoord.zk.port import OPEN_ACL, Delete
 from zkcoord.znodes.paths import Layout
 
 MIX = "led"
@@ -32,6 +32,10 @@ COORDINATOR_SESSION_MS, GATEWAY_SESSION_MS = 6_000, 6_000
 WIRE_MS = (0, 3)
 LIMITS = GroupLimits()
 TIMES = WireTimes()
+
+
+def _nothing(_: object) -> None:
+    """An operator does not look."""
 
 
 class NoCommits:
@@ -159,6 +163,7 @@ class LedWorld:
         self.gateways: list[GatewayProcess] = []
         self.coordinators: list[CoordinatorProcess] = []
         self.witness = LedWitness(self, self.layout)
+        self._operator = self.zk.open_for(Host(kernel, "operator"), 10**7).open(_nothing)
         self._made = 0
         self._connections = 0
         self.faults = [one for one in LED_FAULTS.split() if kernel.chance(0.7)] or ["join"]
@@ -270,6 +275,18 @@ class LedWorld:
 
     def _cut_coordinator(self) -> None:
         self._cut(self._some(self.coordinators))
+
+    def _zombie_coordinator(self) -> None:
+        """An operator has the leader step down, which hears of it late, and whose last requests
+        arrive late.
+        """
+        node = self.zk.tree.nodes.get(self.layout.leader)
+        leader = next((one for one in self.coordinators if one.driver.core.leading), None)
+        if node is None or leader is None:
+            return
+        self.zk.stall_link(leader.host, self.kernel.between(50, 2_000))
+        ms = self.kernel.between(0, 1_000)
+        self.kernel.after(ms, lambda: self._operator.multi([Delete(self.layout.leader)], _nothing))
 
     def _cut_gateway(self) -> None:
         self._cut(self._some(self.gateways))
