@@ -38,6 +38,7 @@ class PresenceStep(enum.Enum):
     WANTED = "it is to be made, whoever has it now"
     MADE = "it is this gateway's"
     DROPPED = "it is to go as soon as it is made"
+    GOING = "it is to go, and may still be there"
 
 
 @dataclass(slots=True, eq=False)
@@ -78,9 +79,14 @@ class Presences:
             self._make(path, held)
         elif held.step is PresenceStep.DROPPED:
             held.step = PresenceStep.WANTED
+        elif held.step is PresenceStep.GOING:
+            held.step = PresenceStep.WANTED
+            self._make(path, held)
 
     def release(self, group: str, member_id: str) -> None:
-        """No longer."""
+        """No longer. What cannot be deleted now is deleted later: as long as it is there the member
+        is believed to live.
+        """
         path = self._paths.presence(group, member_id)
         held = self._held.get(path)
         if held is None:
@@ -88,9 +94,20 @@ class Presences:
         if held.is_asked:
             held.step = PresenceStep.DROPPED
             return
-        del self._held[path]
-        if held.step is PresenceStep.MADE and self._port is not None:
-            self._port.multi([Delete(path)], lambda result: None)
+        if held.step is PresenceStep.MADE:
+            held.step = PresenceStep.GOING
+            self._delete(path, held)
+        elif held.step is not PresenceStep.GOING:
+            del self._held[path]
+
+    def _delete(self, path: str, held: HeldMember) -> None:
+        def deleted(result: MultiResult) -> None:
+            known = isinstance(result, (Committed, Rejected))
+            if known and self._held.get(path) is held and held.step is PresenceStep.GOING:
+                del self._held[path]
+
+        if self._port is not None:
+            self._port.multi([Delete(path)], deleted)
 
     def connected(self, port: Port, session_id: int, new: bool) -> None:
         """See `UsesSession`. What another gateway has by now is its own."""
@@ -99,6 +116,8 @@ class Presences:
         for path, held in tuple(self._held.items()):
             held.is_asked = False
             if held.step is PresenceStep.DROPPED:
+                held.step = PresenceStep.GOING
+            if new and held.step is PresenceStep.GOING:
                 del self._held[path]
             elif held.step is PresenceStep.WANTED:
                 self._make(path, held)
@@ -112,12 +131,19 @@ class Presences:
             if not isinstance(result, ReadDone):
                 return
             for (path, held), node in zip(made, result.answers, strict=True):
-                if self._held.get(path) is not held or held.step is not PresenceStep.MADE:
+                if self._held.get(path) is not held:
                     continue
-                if not isinstance(node, Node):
-                    self._make(path, held)
-                elif node.stat.ephemeral_owner != self._session_id:
-                    self._give_up(path, held)
+                is_own = isinstance(node, Node) and node.stat.ephemeral_owner == self._session_id
+                if held.step is PresenceStep.GOING:
+                    if is_own:
+                        self._delete(path, held)
+                    else:
+                        del self._held[path]
+                elif held.step is PresenceStep.MADE and not is_own:
+                    if isinstance(node, Node):
+                        self._give_up(path, held)
+                    else:
+                        self._make(path, held)
 
         port.read([GetData(path) for path, _ in made], read)
 
@@ -128,6 +154,8 @@ class Presences:
             return
         if held.step is PresenceStep.MADE:
             self._give_up(event.path, held)
+        elif held.step is PresenceStep.GOING:
+            del self._held[event.path]
 
     def _give_up(self, path: str, held: HeldMember) -> None:
         del self._held[path]
