@@ -47,7 +47,11 @@ def test_without_coordinator_and_topic_one_warning_each_and_its_command_serves_t
             PATIENCE_S,
             f"the warning; {member.errors}",
         )
-        (notice,) = [line for line in member.of("notice") if "coordinator" in line["kind"]]
+        (notice,) = wait_until(
+            lambda: [line for line in member.of("notice") if "coordinator" in line["kind"]],
+            PATIENCE_S,
+            "the notice, which is another stream's",
+        )
         assert (
             notice["t"] - member.of("registered")[0]["t"]
         ) / 1e9 >= WARNED_AFTER_S - CLOCK_GRAIN_S

@@ -72,11 +72,19 @@ class GatewayEnd:
         waiting = asyncio.ensure_future(self.at_once.wait())
         await asyncio.wait({doing, waiting}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
+        self._hear_no_more()
         if doing.done():
             doing.result()
             self.complete = True
         else:
             doing.cancel()
+
+    def _hear_no_more(self) -> None:
+        """A further signal while the process goes must not make another status of it."""
+        events = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if events.remove_signal_handler(number):
+                signal.signal(number, signal.SIG_IGN)
 
 
 async def hand_over(
