@@ -20,7 +20,14 @@ from zkcoord.core.classic.messages import (
     Persist,
     Persisted,
 )
-from zkcoord.core.classic.requests import ClassicJoin, ClassicSync, ClassicSynced
+from zkcoord.core.classic.requests import (
+    ClassicDelete,
+    ClassicJoin,
+    ClassicLeave,
+    ClassicSync,
+    ClassicSynced,
+    Leaver,
+)
 from zkcoord.core.classic.state import (
     ASSIGNMENT_BYTES_MAX,
     ClassicMember,
@@ -225,3 +232,41 @@ def test_what_is_known_only_as_it_was_persisted_is_forgotten(
 ) -> None:
     side = play("\n".join(lines.split("; ")))
     assert side.group.is_forgotten is is_forgotten
+
+
+def kept(group: ClassicGroup) -> set[bytes]:
+    """What is to be kept of what clients have brought."""
+    return {data for data in group.brought() if isinstance(data, bytes)}
+
+
+def test_what_members_have_brought_and_what_waits_is_to_be_kept() -> None:
+    group = restored(10_000, 10)
+    assert kept(group) == {b"m", b"1"}
+    group.step(NOW_MS, Asked(1, replace(rejoins("a", 10_000), protocols=(("range", b"new"),))))
+    assert kept(group) == {b"m", b"1", b"new"}, "who is not persisted yet"
+    group.step(NOW_MS, Asked(2, rejoins("b", 10_000)))  # all have joined: that is being persisted
+    other = ClassicJoin("", "c", "consumer", (("range", b"c"),), 30_000, 10_000, "of-c")
+    group.step(NOW_MS, Asked(3, other))
+    group.step(NOW_MS, Asked(4, ClassicSync("a", 2, assignments=(("a", b"given"),))))
+    group.step(NOW_MS, Asked(5, ClassicLeave((Leaver("b", "of-b"),))))
+    assert kept(group) >= {b"m", b"new", b"c", b"given"}, "requests that wait"
+
+
+def test_what_is_being_persisted_is_to_be_kept() -> None:
+    group = restored(10_000, 10)
+    for ticket, name in enumerate(("a", "b")):
+        group.step(
+            NOW_MS, Asked(ticket, replace(rejoins(name, 10_000), protocols=(("range", b"n"),)))
+        )
+    persists = [one for one in group.step(NOW_MS, ClassicTick()) if isinstance(one, Persist)]
+    assert not persists
+    group.step(NOW_MS, Persisted(1))
+    group.step(NOW_MS, Asked(7, ClassicSync("a", 2, "of-a", assignments=(("b", b"given"),))))
+    assert b"given" in kept(group), "an assignment that nobody has yet"
+
+
+def test_a_group_that_is_being_deleted_keeps_what_it_has() -> None:
+    group = ClassicGroup(OPTIONS)
+    group.restore(NOW_MS, ClassicState(ClassicPhase.EMPTY, 1, "consumer"))
+    group.step(NOW_MS, Asked(1, ClassicDelete()))
+    assert kept(group) == set()
