@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consumer.gateway.members.wakes import Wakes
 from consumer.member.joining.missing_nodes import make_missing, with_parents
 from zkcoord.core.classic.requests import ClassicAnswer, classic_refusal
 from zkcoord.core.error_codes import WireCode
@@ -35,6 +34,7 @@ from zkcoord.zk.port import (
     WatchMode,
     ZkError,
 )
+from zkcoord.zk.wakes import Wakes
 from zkcoord.znodes.classic.documents import ClassicAsk, decode_answer, encode_ask
 from zkcoord.znodes.classic.paths import ClassicPaths, request_name
 

@@ -28,7 +28,6 @@ from consumer.gateway.client_led.translating import (
 )
 from consumer.gateway.client_led.waiting import WaitingForGroups
 from consumer.gateway.client_led.watching import LedSeen, Watching
-from consumer.gateway.members.wakes import Wakes
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
@@ -59,6 +58,7 @@ from zkcoord.core.classic.requests import (
 )
 from zkcoord.core.error_codes import WireCode
 from zkcoord.zk.port import AclEntry, Fired, Port
+from zkcoord.zk.wakes import Wakes
 from zkcoord.znodes.classic.documents import ClassicAsk
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.names import shown

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
-from consumer.gateway.members.wakes import Wakes
 from consumer.gateway.wire.requests import Caller, Request
+from zkcoord.zk.wakes import Wakes
 
 SEEN_MS = 5_000
 WAITING_MAX = 20_000

@@ -16,7 +16,6 @@ from consumer.core import messages as msg
 from consumer.gateway.members.memory import Done, Memory
 from consumer.gateway.members.newcomers import Newcomers
 from consumer.gateway.members.recalls import Recalls, WaitingRequest, unknown
-from consumer.gateway.members.wakes import Wakes
 from consumer.gateway.members.wire_group import (
     Agent,
     AgentWishes,
@@ -57,6 +56,7 @@ from consumer.gateway.wire.requests import (
     refusal,
 )
 from zkcoord.core.error_codes import WireCode
+from zkcoord.zk.wakes import Wakes
 from zkcoord.znodes.gateway_nodes import RememberedClient
 from zkcoord.znodes.names import is_group, shown
 

@@ -59,6 +59,7 @@ class ServedSide:
         self.zk = SimEnsemble(self.kernel, 1, weather)
         self.records: list[Record] = []
         self.failures: list[str] = []
+        self.assigned: set[str] = set()  # groups with members that the coordinator assigns
         self.groups: ClassicGroups | None = None
         self.names: dict[int, str] = {}
         self.answers: dict[int, ClassicAnswer] = {}
@@ -95,6 +96,7 @@ class ServedSide:
             lambda: self.kernel.now,
             self.records.append,
             self.failures.append,
+            self.assigned.__contains__,
             options=self.options,
         )
         self.groups.begin()

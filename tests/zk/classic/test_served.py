@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario, ScenarioError, all_scenarios
-from tests.zk.classic.served_side import ServedSide
+from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.zk.port import Create
 
 NOT_DECIDED = "what is not decided yet is seen by nobody: a first rebalance lasts for three seconds"
 NO_CLIENT = "no client sends heartbeats before it is told that it has joined"
@@ -41,13 +42,52 @@ def test_differences_are_of_scenarios_that_exist() -> None:
     assert set(DIFFERS) <= {one.name for one in SCENARIOS}
 
 
+def lines(*texts: str) -> Scenario:
+    """Of a scenario that stands in a test."""
+    return Scenario("lines", tuple(enumerate(texts, 1)))
+
+
 def test_a_group_that_is_deleted_while_an_id_is_given_out_begins_anew() -> None:
-    lines = (
-        "group a",
-        "a leave -> 0 0",
-        "b join id=new -> 79",
-        "delete -> 0",
-        "b join -> 25",
-        "c enter -> waits",
+    Play(ServedSide(OPTIONS)).run(
+        lines(
+            "group a",
+            "a leave -> 0 0",
+            "b join id=new -> 79",
+            "delete -> 0",
+            "b join -> 25",
+            "c enter -> waits",
+        )
     )
-    Play(ServedSide(OPTIONS)).run(Scenario("lines", tuple(enumerate(lines, 1))))
+
+
+def test_a_group_is_of_one_kind_also_where_clients_have_led_it_before() -> None:
+    side = ServedSide(OPTIONS)
+    player = Play(side)
+    player.run(lines("group a", "a leave -> 0 0"))
+    side.assigned.add(GROUP)
+    player.run(lines("b join id=new -> 23"))
+    side.assigned.clear()
+    player.run(lines("b enter -> waits"))
+
+
+def test_members_that_are_assigned_do_not_end_a_group_that_clients_lead() -> None:
+    side = ServedSide(OPTIONS)
+    player = Play(side)
+    player.run(lines("group a"))
+    side.assigned.add(GROUP)
+    player.run(lines("b enter -> waits"))
+
+
+def test_a_group_is_deleted_however_many_have_said_that_they_serve_it() -> None:
+    side = ServedSide(OPTIONS)
+    player = Play(side)
+    player.run(lines("group a"))
+    for number in range(0, 1_200, 100):
+        side.write(
+            [
+                Create(PATHS.presence(GROUP, f"nobody-{one}"), b"", ephemeral=True)
+                for one in range(number, number + 100)
+            ]
+        )
+    player.run(lines("a leave -> 0 0", "delete -> 0"))
+    assert side.data(PATHS.group(GROUP)) is None

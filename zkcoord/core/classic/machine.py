@@ -119,6 +119,14 @@ class ClassicGroup:
         """Who is in it now, also those who are not persisted yet."""
         return tuple(seat.member for seat in self._at.seats)
 
+    def holds(self, member_id: str) -> bool:
+        """Whether this is one of them."""
+        return member_id in self._at.seats.seats
+
+    def holder(self, instance: str | None) -> str | None:
+        """The member of an instance."""
+        return self._at.seats.holder(instance)
+
     def brought(self) -> Iterator[Opaque]:
         """What members have brought and have, also those who are not persisted yet, and what
         requests bring that wait.

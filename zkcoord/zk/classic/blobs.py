@@ -13,8 +13,6 @@ from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
     Create,
-    Delete,
-    Op,
     Rejected,
     ZkError,
     encoded_bytes,
@@ -60,11 +58,8 @@ class Blobs:
         used = digests(brought)
         self._fresh = {digest: data for digest, data in self._fresh.items() if digest in used}
         stale = sorted(self.written - used)
-        for at in range(0, len(stale), OPS_PER_MULTI_MAX - 1):
-            part = stale[at : at + OPS_PER_MULTI_MAX - 1]
-            self.written.difference_update(part)
-            ops: list[Op] = [Delete(self._edge.paths.blob(self._group, one)) for one in part]
-            self._edge.write(ops, lambda refused: None)
+        self.written.difference_update(stale)
+        self._edge.delete([self._edge.paths.blob(self._group, one) for one in stale])
 
     def write(self, state: ClassicState, done: Callable[[Rejected | None], None]) -> None:
         """Write what this state names, then `done` (what was refused, None: nothing)."""

@@ -12,7 +12,6 @@ is looked for again once there is room.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -22,7 +21,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.edge import Edge
-from zkcoord.zk.classic.served_group import Found, ServedClassicGroup
+from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
 from zkcoord.zk.port import (
     AclEntry,
     Change,
@@ -40,6 +39,8 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
 )
+from zkcoord.zk.term.told import ToldOnce
+from zkcoord.zk.wakes import Wakes
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
@@ -63,7 +64,6 @@ READS_AT_ONCE_MAX = 64
 REQUESTS_WAITING_MAX = 20_000
 GROUPS_MAX = 5_000
 GROUPS_PER_READ = 50
-TOLD_MAX = 100
 OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
@@ -101,14 +101,15 @@ class ClassicGroups:
         self._waiting: deque[str] = deque()
         self._seen: set[str] = set()
         self._reading = 0
+        self._long: deque[tuple[str, int]] = deque()
+        self._reads_long = False
         self._left_out = False
         self._has_begun = False
         self._tickets: dict[int, str] = {}
         self._ticket = 0
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
-        self._wakes: list[tuple[int, str]] = []
-        self._wake_of: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._wakes: Wakes[ServedClassicGroup] = Wakes()
+        self._strange = ToldOnce(record)
 
     @property
     def is_lost(self) -> bool:
@@ -179,7 +180,7 @@ class ClassicGroups:
             decided = decode_state(group, state.data)
         if isinstance(decided, Malformed):
             # members come anew; each generation was written, so there were at most so many
-            self._strange(decided)
+            self._strange.tell(decided)
             above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
             decided = ClassicState(ClassicPhase.EMPTY, above)
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
@@ -188,7 +189,7 @@ class ClassicGroups:
             isinstance(state, Node),
             told if isinstance(told, ClassicRound) else ClassicRound(-1),
             frozenset(_names(blobs)),
-            {name for name in _names(presence) if is_member_digest(name)},
+            {name for name in _names(presence)[:PRESENCES_MAX] if is_member_digest(name)},
         )
         self._groups[group] = ServedClassicGroup(group, self._edge, self._options, found)
         self._note_wake(group)
@@ -257,22 +258,36 @@ class ClassicGroups:
                 return self._read_one()  # its gateway is gone, or it was answered
             ask = decode_ask(name, node.data)
             if isinstance(ask, InParts):
-                return self._look_at_parts(name, ask.parts)
-            return self._asked(name, ask)
+                self._long.append((name, ask.parts))
+                self._look_at_long()
+                return self._read_one()
+            self._asked(name, ask)
+            return self._read_one()
 
         self._read([GetData(self._paths.request(name))], read)
+
+    def _look_at_long(self) -> None:
+        """Those that are in parts, one after the other: each may take megabytes."""
+        if self._long and not self._reads_long:
+            self._reads_long = True
+            self._look_at_parts(*self._long.popleft())
+
+    def _has_long(self) -> None:
+        self._reads_long = False
+        self._look_at_long()
 
     def _look_at_parts(self, name: str, parts: int, found: bytes = b"", at: int = 1) -> None:
         def read(answers: tuple[ReadAnswer, ...]) -> None:
             (node,) = answers
             if not isinstance(node, Node):
-                return self._read_one()
+                return self._has_long()
             if at < parts:
                 return self._look_at_parts(name, parts, found + node.data, at + 1)
             ask = decode_ask(name, found + node.data)
             if isinstance(ask, InParts):
                 ask = Malformed("request of a gateway", name, "its parts are in parts")
-            return self._asked(name, ask)
+            self._asked(name, ask)
+            return self._has_long()
 
         self._read([GetData(self._paths.part(name, at))], read)
 
@@ -282,23 +297,24 @@ class ClassicGroups:
 
     def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
         if isinstance(ask, Malformed):
-            self._strange(ask)
+            self._strange.tell(ask)
             self._edge.write([Delete(self._paths.request(name))], lambda refused: None)
         else:
             self._ticket += 1
             self._tickets[self._ticket] = name
             self._serve(self._ticket, ask)
-        self._read_one()
 
     def _serve(self, ticket: int, ask: ClassicAsk) -> None:
         group = self._groups.get(ask.group)
-        if group is None:
-            if len(self._groups) >= GROUPS_MAX and isinstance(ask.request, ClassicJoin):
-                code = WireCode.GROUP_MAX_SIZE_REACHED
-                return self._reply(ticket, classic_refusal(ask.request, code))
-            if isinstance(ask.request, ClassicJoin) and self._has_members(ask.group):
+        code = WireCode.NONE
+        if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
+            if self._has_members(ask.group):
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
-                return self._reply(ticket, classic_refusal(ask.request, code))
+            elif group is None and len(self._groups) >= GROUPS_MAX:
+                code = WireCode.GROUP_MAX_SIZE_REACHED
+        if code is not WireCode.NONE:
+            return self._reply(ticket, classic_refusal(ask.request, code))
+        if group is None:
             group = ServedClassicGroup(ask.group, self._edge, self._options)
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
@@ -307,45 +323,33 @@ class ClassicGroups:
         """A request that is gone is not answered."""
         name = self._tickets.pop(ticket, "")
         if name:
+            self._seen.discard(name)
             answered = SetData(self._paths.request(name), encode_answer(answer), 0)
             self._edge.write([answered], lambda refused: None)
-
-    def _strange(self, bad: Malformed) -> None:
-        """Of many only some: whoever writes nonsense fills no journal."""
-        if bad.name not in self._told and len(self._told) < TOLD_MAX:
-            self._told.add(bad.name)
-            self._edge.record(Record("malformed", "", bad.shown()))
 
     # time
 
     def _touched(self, name: str) -> None:
         group = self._groups.get(name)
         if group is not None and group.is_forgotten:
+            self._wakes.note(group, None)
             del self._groups[name]
         self._note_wake(name)
 
     def _note_wake(self, name: str) -> None:
         group = self._groups.get(name)
-        at_ms = None if group is None else group.next_wake_ms()
-        if at_ms is None:
-            self._wake_of.pop(name, None)
-        elif self._wake_of.get(name) != at_ms:
-            self._wake_of[name] = at_ms
-            heapq.heappush(self._wakes, (at_ms, name))
+        if group is not None:
+            self._wakes.note(group, group.next_wake_ms())
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        while self._wakes and self._wake_of.get(self._wakes[0][1]) != self._wakes[0][0]:
-            heapq.heappop(self._wakes)
-        return self._wakes[0][0] if self._wakes and not self._edge.dead else None
+        return None if self._edge.dead else self._wakes.next_ms()
 
     def tick(self) -> None:
         """Do what is due."""
         now = self._edge.clock()
-        while (at_ms := self.next_wake_ms()) is not None and at_ms <= now:
-            _, name = heapq.heappop(self._wakes)
-            del self._wake_of[name]
-            self._groups[name].tick()
+        while not self._edge.dead and (group := self._wakes.pop(now)) is not None:
+            group.tick()
 
 
 def _names(answer: ReadAnswer) -> tuple[str, ...]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from zkcoord.core.classic.requests import ClassicAnswer
 from zkcoord.core.events import Record
 from zkcoord.zk.port import (
+    OPS_PER_MULTI_MAX,
     AclEntry,
     Check,
     Committed,
     Create,
+    Delete,
     MultiResult,
     Op,
     Port,
@@ -62,3 +64,9 @@ class Edge:
                     pass
 
         self.port.multi([self.fence, *ops], ended)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete nodes, in parts. Those of a part of which one is missing stay."""
+        for at in range(0, len(paths), OPS_PER_MULTI_MAX - 1):
+            part = paths[at : at + OPS_PER_MULTI_MAX - 1]
+            self.write([Delete(path) for path in part], lambda refused: None)

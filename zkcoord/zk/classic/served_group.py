@@ -3,9 +3,8 @@
 What the machine wants persisted is written as one node, `state`, which names blobs that were
 written before; only then is it answered. `round` says what has happened since, for gateways whose
 members are to join again or are no members any more: a hint, written when it changes and never
-waited for. A member is
-heard of while a gateway says that it serves it; from then on it has its session timeout to come
-back, at that gateway or at another one.
+waited for. A member is heard of while a gateway says that it serves it; from then on it has its
+session timeout to come back, at that gateway or at another one.
 """
 
 from __future__ import annotations
@@ -61,6 +60,7 @@ from zkcoord.znodes.names import printable
 STATE_BYTES_MAX = 700_000
 """Of all members in the state's node: who would not fit is refused with GROUP_MAX_SIZE_REACHED."""
 
+PRESENCES_MAX = 10_000
 REASON_CHARS_MAX = 300
 NOBODYS_TICKET = 0
 
@@ -91,10 +91,11 @@ class ServedClassicGroup:
         self._has_state = found is not None and found.has_state
         self._presence = found.presence if found is not None else set()
         self._announced = found.since if found is not None else ClassicRound()
-        self._decided: dict[str, str | None] = {}
+        self._decided: dict[str, tuple[str, str | None]] = {}  # by digest
         self._gone: dict[str, WireCode] = {}
         self._blobs = Blobs(name, edge, found.blobs if found is not None else ())
         self._room: dict[str, int] = {}
+        self.wake_ms: int | None = None
         if found is not None and found.state is not None:
             self._remember(found.state)
             self._act(self._machine.restore(edge.clock(), found.state))
@@ -122,8 +123,7 @@ class ServedClassicGroup:
     def ask(self, ticket: int, request: AskedOfGroup) -> None:
         """A request; it is answered under its ticket, now or later."""
         if isinstance(request, ClassicJoin):
-            known = {one.member_id for one in self._machine.members}
-            if not request.member_id and request.fresh_id in known:
+            if not request.member_id and self._machine.holds(request.fresh_id):
                 # an earlier coordinator has let it in and could not say so
                 request = replace(request, member_id=request.fresh_id)
             request = replace(request, protocols=self._blobs.take(request.protocols))
@@ -136,8 +136,7 @@ class ServedClassicGroup:
 
     def _fits(self, request: ClassicJoin) -> bool:
         name = request.member_id or request.fresh_id
-        known = {one.member_id for one in self._machine.members}
-        self._room = {of: size for of, size in self._room.items() if of in known}
+        self._room = {of: size for of, size in self._room.items() if self._machine.holds(of)}
         others = sum(size for of, size in self._room.items() if of != name)
         self._room[name] = state_bytes(member_of(request, name))
         return others + self._room[name] <= STATE_BYTES_MAX
@@ -153,13 +152,14 @@ class ServedClassicGroup:
     def presence(self, member: str, is_there: bool) -> None:
         """A gateway serves the member of which this is the digest, or does not any more."""
         if is_there:
-            self._presence.add(member)
+            if len(self._presence) < PRESENCES_MAX:
+                self._presence.add(member)
         elif member in self._presence:
             self._presence.discard(member)
-            for one in self._machine.members:
-                if member_digest(one.member_id) == member:
-                    beat = ClassicBeat(one.member_id, self._machine.generation, one.instance)
-                    self._step(Asked(NOBODYS_TICKET, beat))
+            if member in self._decided:
+                member_id, instance = self._decided[member]
+                beat = ClassicBeat(member_id, self._machine.generation, instance)
+                self._step(Asked(NOBODYS_TICKET, beat))
 
     def _is_heard(self, member_id: str) -> bool:
         return member_digest(member_id) in self._presence
@@ -190,8 +190,9 @@ class ServedClassicGroup:
                 case Moved():
                     self._moved(action)
                 case Dismissed():
-                    if action.member_id in self._decided:
-                        self._gone[member_digest(action.member_id)] = action.code
+                    digest = member_digest(action.member_id)
+                    if digest in self._decided:
+                        self._gone[digest] = action.code
                 case Rejoin():
                     pass  # gateways hear it from the round
 
@@ -207,16 +208,13 @@ class ServedClassicGroup:
 
     def _fence(self) -> None:
         """Whoever is gone, and whose instance somebody else has now, must not come back."""
-        holders = {one.instance: one.member_id for one in self._machine.members}
-        for member_id, instance in self._decided.items():
-            digest = member_digest(member_id)
-            taken = instance is not None and holders.get(instance, member_id) != member_id
-            if taken and digest in self._gone:
+        for digest in self._gone:
+            member_id, instance = self._decided[digest]
+            if self._machine.holder(instance) not in (None, member_id):
                 self._gone[digest] = WireCode.FENCED_INSTANCE_ID
 
     def _announce(self) -> None:
-        if self._gone:
-            self._fence()
+        self._fence()
         preparing = self._machine.phase is ClassicPhase.PREPARING
         since = ClassicRound(self._machine.generation if preparing else None, dict(self._gone))
         if self._is_made and since != self._announced:
@@ -259,7 +257,9 @@ class ServedClassicGroup:
 
     def _remember(self, state: ClassicState) -> None:
         """What gateways know of it now: who is gone since is told by the round."""
-        self._decided = {one.member_id: one.instance for one in state.members}
+        self._decided = {
+            member_digest(one.member_id): (one.member_id, one.instance) for one in state.members
+        }
         self._gone.clear()
 
     def _not_persisted(self, token: int, refused: Rejected) -> None:
@@ -270,8 +270,8 @@ class ServedClassicGroup:
         """All that is there, blobs first."""
         paths = self._edge.paths
         self._blobs.keep(())
-        presence = [f"{paths.presences(self.name)}/{one}" for one in sorted(self._presence)]
-        nodes = [*presence, *([paths.state(self.name)] if self._has_state else ())]
+        self._edge.delete([f"{paths.presences(self.name)}/{one}" for one in sorted(self._presence)])
+        nodes = [paths.state(self.name)] if self._has_state else []
         nodes += reversed(paths.parts(self.name)) if self._is_made else ()
         ops: list[Op] = [Delete(path) for path in nodes]
 

@@ -40,6 +40,7 @@ from zkcoord.zk.port import (
     ReadResult,
     Rejected,
 )
+from zkcoord.zk.term.told import ToldOnce
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import CONSUMERS, Layout, parents
 from zkcoord.znodes.places import AskAt
@@ -48,7 +49,6 @@ GROUPS_AT_ONCE_MAX = 16
 ASKS_WAITING_MAX = 5_000
 GROUPS_MAX = 50_000
 TRIES_MAX = 5
-STRANGE_TOLD_MAX = 100
 
 
 class AskedGroups:
@@ -77,7 +77,7 @@ class AskedGroups:
         self.waiting: deque[str] = deque()
         self.queued: set[str] = set()
         self.under_way = 0
-        self.told: set[str] = set()
+        self.strange = ToldOnce(record)
         self.left_out = False
         self.dead = False
 
@@ -112,7 +112,7 @@ class AskedGroups:
             return
         node = result.answers[0]
         if isinstance(node, Node) and node.stat.num_children > ASKS_WAITING_MAX:
-            return self._strange(
+            return self.strange.tell(
                 Malformed(
                     "asks",
                     self.layout.asks,
@@ -152,7 +152,7 @@ class AskedGroups:
             self._look(group, TRIES_MAX)
 
     def _is_full(self) -> None:
-        self._strange(
+        self.strange.tell(
             Malformed(
                 "asks",
                 self.layout.groups_root,
@@ -168,12 +168,6 @@ class AskedGroups:
             self.left_out = False
             self.port.read([GetData(self.layout.asks)], self._sized)
         self._serve()
-
-    def _strange(self, bad: Malformed) -> None:
-        """Once for each group, of many only some: whoever asks again and again fills no journal."""
-        if bad.name not in self.told and len(self.told) < STRANGE_TOLD_MAX:
-            self.told.add(bad.name)
-            self.record(Record("malformed", "", bad.shown()))
 
     def _look(self, group: str, tries: int) -> None:
         parts = self.layout.parts(group)
@@ -203,7 +197,7 @@ class AskedGroups:
             root, *rest = result.answers
             wrong = Belief(self.roles, root).usable_group(self.layout, group, there, rest)
             if wrong:
-                self._strange(Malformed("group", group, f"it is not completed: {wrong}"))
+                self.strange.tell(Malformed("group", group, f"it is not completed: {wrong}"))
                 self._ended(group)
             else:
                 self._make(group, lacking, tries)

@@ -1,4 +1,4 @@
-"""When which member, or whatever else waits, has something to do next."""
+"""Who of many has something to do next: members, groups, whatever else waits."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Wakes(Generic[W]):
     def __len__(self) -> int:
         return len(self._heap)
 
-    def note(self, served: W, wake_ms: int | None) -> None:
+    def note(self, waiting: W, wake_ms: int | None) -> None:
         """It is due then; None: never."""
-        if wake_ms == served.wake_ms:
+        if wake_ms == waiting.wake_ms:
             return
-        served.wake_ms = wake_ms
+        waiting.wake_ms = wake_ms
         if wake_ms is not None:
             self._number += 1
-            heapq.heappush(self._heap, (wake_ms, self._number, served))
+            heapq.heappush(self._heap, (wake_ms, self._number, waiting))
         if len(self._heap) > self._most:  # most of them are times that were changed
             self._heap = [one for one in self._heap if one[2].wake_ms == one[0]]
             heapq.heapify(self._heap)
@@ -52,6 +52,6 @@ class Wakes(Generic[W]):
         wake_ms = self.next_ms()
         if wake_ms is None or wake_ms > now_ms:
             return None
-        served = heapq.heappop(self._heap)[2]
-        served.wake_ms = None
-        return served
+        waiting = heapq.heappop(self._heap)[2]
+        waiting.wake_ms = None
+        return waiting
