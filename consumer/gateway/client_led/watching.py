@@ -68,7 +68,9 @@ def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malfo
 
 @dataclass(slots=True, eq=False)
 class WatchedGroup:
-    """`is_stale`: it has changed since it was read, or was never read."""
+    """`is_stale`: it has changed since it was read, or was never read; `is_read`: it is being
+    read.
+    """
 
     is_stale: bool = True
     is_read: bool = False

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario, ScenarioError, all_scenarios
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
-from zkcoord.zk.port import Create
+from zkcoord.zk.port import Create, SetData
 
 NOT_DECIDED = "what is not decided yet is seen by nobody: a first rebalance lasts for three seconds"
 NO_CLIENT = "no client sends heartbeats before it is told that it has joined"
@@ -91,3 +91,15 @@ def test_a_group_is_deleted_however_many_have_said_that_they_serve_it() -> None:
         )
     player.run(lines("a leave -> 0 0", "delete -> 0"))
     assert side.data(PATHS.group(GROUP)) is None
+
+
+def test_what_was_decided_cannot_be_read_and_no_generation_is_given_again() -> None:
+    side = ServedSide(OPTIONS)
+    player = Play(side)
+    player.run(lines("group a"))
+    side.write([SetData(PATHS.state(GROUP), b"{", -1), SetData(PATHS.round(GROUP), b"{", -1)])
+    side.restart()
+    player.run(lines("a join -> 25", "b enter -> waits", "wait first", "b gets 0 led=b m=b"))
+    assert side.view().state.generation > 1
+    said = [record.detail for record in side.records if record.kind == "malformed"]
+    assert len(said) == 1 and said[0]["name"] == GROUP
