@@ -123,6 +123,8 @@ class Checker:
         self._made_again: set[str] = set()
         # what the start behind an owner node named as the topic's incarnation
         self._started_as: dict[Key, str] = {}
+        # the session whose owner node an old consumer deleted by name, which it was not told yet
+        self._robbed: dict[Key, int] = {}
 
     def topic_made_again(self, topic: str, groups: list[str], partitions: int) -> None:
         """A topic was deleted and created again: its records are others, and offsets of the earlier
@@ -202,7 +204,9 @@ class Checker:
         self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]
     ) -> None:
         """What an old consumer does is judged by nobody; what it stored it has processed."""
-        for place, _, _, after in places:
+        for place, _, before, after in places:
+            if place.kind == "owner" and before is not None and after is None and before.owner:
+                self._robbed[place.group, place.partition] = before.owner
             value = _number(after.data) if after is not None and place.kind == "offset" else None
             if value is not None:
                 part = self.part((place.group, place.partition))
@@ -281,6 +285,8 @@ class Checker:
                 return
             for tp in sent.partitions:
                 self._starting.get((place.group, tp), {}).pop(path, None)
+                if role == "consumer":
+                    self._robbed.pop((place.group, tp), None)
             effects = [p for p, _, b, a in places if p.kind == "owner" and (b is None or a is None)]
             if role == "consumer" and sent.option == "start-fetcher":
                 self._started_as.update(
@@ -380,12 +386,19 @@ class Checker:
             )
             return
         owner = self.tree.nodes.get(self.places.owner(key))
-        held = (owner is not None and owner.owner == txn.session) or any(
-            p.kind == "owner"
-            and p.partition == place.partition
-            and b is not None
-            and b.owner == txn.session
-            for p, _, b, _ in places
+        # where the group is not shared any more a commit asks for no owner node: who owned it and
+        # was robbed of that by an old consumer hears so with the start that comes for it
+        robbed = self._robbed.get(key) == txn.session and owner is None
+        held = (
+            (owner is not None and owner.owner == txn.session)
+            or robbed
+            or any(
+                p.kind == "owner"
+                and p.partition == place.partition
+                and b is not None
+                and b.owner == txn.session
+                for p, _, b, _ in places
+            )
         )
         if not held:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")

@@ -46,15 +46,9 @@ def _slices() -> list[tuple[str, int]]:
     ]
 
 
-OPEN = {("mixed", 36)}
-"""Seeds of faults that are open, each with its row in docs/faults.md."""
-
-
 @pytest.mark.parametrize(("mix", "start"), _slices())
 def test_seeds(mix: str, start: int) -> None:
     for seed in range(start, start + (SEEDS // 4 if mix == "wide" else SEEDS_PER_TEST)):
-        if (mix, seed) in OPEN:
-            continue
         result = run_seed(seed, mix=mix)
         assert not result.violations, (
             f"{mix} {seed}: {result.violations[0]} (python -m tests.sim --mix {mix} --trace {seed})"

@@ -67,12 +67,11 @@ class Answers:
         current = session.current
         if current is None or current.command.option is not Option.START:
             return
-        if (
-            answered.kind is InFlightKind.START
-            and session.shared
-            and any(tp in session.held for tp in current.command.start)
+        if answered.kind is InFlightKind.START and any(
+            tp in session.held for tp in current.command.start
         ):
-            # for the coordinator it is free: an old consumer deleted our owner node by its path
+            # for the coordinator it is free: an old consumer deleted our owner node by its path,
+            # also where the group is not shared any more and it should have been stopped
             session.doubt = True
         self.starts.judge(e)
 
