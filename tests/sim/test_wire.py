@@ -96,9 +96,9 @@ def test_w4_a_generation_that_was_remembered_does_not_fall() -> None:
     path = f"/consumers/groups/g0/clients/{scene.checker.instance(scene.one)}"
     above = [path.rsplit("/", n)[0] for n in (3, 2, 1)]
     scene.world.operator(*(Create(p, b"") for p in above), Create(path, b'{"generation":5}'))
-    scene.checker.synced(scene.one, 5)
+    scene.checker.synced(scene.one, 5, True)
     scene.world.operator(SetData(path, b'{"generation":4}', -1))
-    scene.checker.synced(scene.one, 4)
+    scene.checker.synced(scene.one, 4, True)
     assert scene.broken == ["W4"]
 
 

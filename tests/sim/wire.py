@@ -60,6 +60,7 @@ class Wires:
                 for g in self.gateways
             ),
             lambda: self.world.zk.weather_is_fine and bool(self._leading()),
+            self._is_dead,
         )
 
     def _is_well(self, gateway: GatewayProcess) -> bool:
@@ -72,10 +73,16 @@ class Wires:
         runs = host.alive and not host.paused
         return runs and zk.weather_is_fine and self.kernel.now - bad > WELL_AFTER_MS
 
+    def _is_dead(self, session: int) -> bool:
+        name = self.world.host_of_session(session)
+        return not any(g.host.alive for g in self.gateways if g.host.name == name)
+
     def _leading(self) -> str:
         leader = self.world.leader()
         if leader is None or not leader.running or leader.host.paused:
             return ""
+        if leader.driver.writer is None:
+            return ""  # it has resigned, and its node stands until its session is over (wire 793)
         return f"{leader.host.name} {leader.troubles}"
 
     # making them

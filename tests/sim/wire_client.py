@@ -293,7 +293,7 @@ class WireClient:
         added = new - self.positions.keys()
         gone = sorted(self.positions.keys() - new)
         self.positions.update((tp, At()) for tp in sorted(added))
-        self.witness.synced(self, self.generation)
+        self.witness.synced(self, self.generation, bool(new))
         self.witness.given(self, sorted(added))
         if gone:
             self._let_go(gone)

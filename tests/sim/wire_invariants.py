@@ -56,7 +56,7 @@ class WireChecker:
     """See the module. `clients` gives all that ever ran, `apps` the applications of others;
     `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while, `leading`
     which coordinator leads, and has not been disturbed ("": none), `calm_since` whether nothing
-    has happened to any gateway since then, `is_fine` whether a coordinator can read what happens.
+    has happened to any gateway since then, `is_fine` whether a coordinator can read what happens, `is_dead` whether a session's process is.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class WireChecker:
         leading: Callable[[], str],
         calm_since: Callable[[int], bool],
         is_fine: Callable[[], bool],
+        is_dead: Callable[[int], bool],
     ) -> None:
         self.checker = checker
         self.kernel = checker.kernel
@@ -79,6 +80,7 @@ class WireChecker:
         self.leading = leading
         self.calm_since = calm_since
         self.is_fine = is_fine
+        self.is_dead = is_dead
         self._meddled_ms = -1  # when an operator touched a registration last
         self.known: dict[str, Known] = {}
         self._instances: dict[int, tuple[str, str]] = {}  # session -> group, instance
@@ -256,9 +258,11 @@ class WireChecker:
             if not (self.of(client).excused.get(tp) or self.away(client)):
                 self.checker.violate("W2", f"{host} fetches {tp} while {client.host.name} has it")
 
-    def synced(self, client: WireClient, generation: int) -> None:
+    def synced(self, client: WireClient, generation: int, given: bool) -> None:
         """W3 and W4. A generation that could not be written down is forgotten with its gateway; one
         that was away knows no later ones before it hears that it has lost its members (wire 290).
+        Who was evicted, and is not registered again yet, may hear at once that it has nothing
+        (`given`: something): there is nothing to be lost with its gateway (wire 963).
         """
         known = self.of(client)
         known.names.add(self.instance(client))
@@ -267,7 +271,8 @@ class WireChecker:
         if self._remembered(client) < generation:
             self.kernel.happened["told without being remembered"] += 1
             awake = self.kernel.now - client.troubled_ms > AWAKE_MS
-            if awake and connection is not None and not unwell:
+            told_nothing = not given and not self._is_member(client)
+            if awake and connection is not None and not unwell and not told_nothing:
                 self.checker.violate(
                     "W3", f"{client.host.name} is given what nobody else could know of"
                 )
@@ -280,6 +285,11 @@ class WireChecker:
                 f" {known.generation}",
             )
         known.member_id, known.generation = client.member_id, generation
+
+    def _is_member(self, client: WireClient) -> bool:
+        who = (client.habits.group, self.instance(client))
+        sessions = [session for session, known in self._instances.items() if known == who]
+        return any(self.checker.registered(who[0], session) for session in sessions)
 
     def _remembered(self, client: WireClient) -> int:
         """The generation that is written down for other gateways; -1: none."""
@@ -297,7 +307,7 @@ class WireChecker:
         led, name, left_ms = self.leading(), client.host.name, self.kernel.now
         leaver = self.instance(client)
 
-        def judge() -> None:
+        def judge(partitions: Collection[TopicPartition]) -> None:
             others = {
                 t
                 for c in self.clients()
@@ -308,15 +318,25 @@ class WireChecker:
             if not calm or self._meddled_ms >= left_ms or led != self.leading() or not led:
                 return
             self.kernel.happened["leave judged"] += 1
-            for tp in had:
+            later = []
+            for tp in partitions:
                 if tp.topic not in others or self._owned_ms.get((group, tp), 0) >= left_ms:
                     continue
                 if self._is_kept(group, tp, leaver):
                     self.kernel.happened["left to an instance that is away"] += 1
+                elif self._is_of_a_dead_gateway(group, tp):
+                    # the leaver had come from there; nobody owns it before that session is over
+                    later.append(tp)
                 else:
                     self.checker.violate("W6", f"{tp} waits {LEAVE_MS} ms after {name} left")
+            if later:
+                self.kernel.after(LEAVE_MS, lambda: judge(later))
 
-        self.kernel.after(LEAVE_MS, judge)
+        self.kernel.after(LEAVE_MS, lambda: judge(had))
+
+    def _is_of_a_dead_gateway(self, group: str, tp: TopicPartition) -> bool:
+        node = self.checker.tree.nodes.get(self.checker.places.owner((group, tp)))
+        return node is not None and node.owner in self._instances and self.is_dead(node.owner)
 
     def unexpected(self, client: WireClient, what: str) -> None:
         """W5."""

@@ -49,6 +49,8 @@ class WireLink:
         self._connecting = False
         self._waiting: dict[int, Callable[[AnyAnswer | None], None]] = {}
         self._tokens = 0
+        self._troubled_ms = kernel.now  # when it was paused or continued last
+        host.on_state.append(lambda: setattr(self, "_troubled_ms", kernel.now))
 
     def connect(self, group: str, patience_ms: int) -> None:
         """Connect to a gateway and ask whether it serves a group, unless that is under way."""
@@ -107,7 +109,7 @@ class WireLink:
             self.host.after(0, lambda: took(None))
             return
         self._tokens += 1
-        token = self._tokens
+        token, asked_ms = self._tokens, self.kernel.now
         self._waiting[token] = took
 
         def answered(answer: AnyAnswer) -> None:
@@ -118,7 +120,9 @@ class WireLink:
             if not isinstance(request, (FindCoordinator, FetchOffsets)) and (
                 answer.code not in (*ELSEWHERE, LATER)  # type: ignore[union-attr]
             ):
-                self.answered_ms, self.gone_ms = self.kernel.now, None
+                # one that was paused since finds an answer that may be as old as its request
+                paused = self._troubled_ms >= asked_ms
+                self.answered_ms, self.gone_ms = asked_ms if paused else self.kernel.now, None
             self._waiting.pop(token)(answer)
 
         def late() -> None:

@@ -31,7 +31,7 @@ class WireWitness(Protocol):
     def processed(self, client: WireClient, partition: TopicPartition, next_offset: int) -> None:
         """Every record below `next_offset` that it was given is processed."""
 
-    def synced(self, client: WireClient, generation: int) -> None:
+    def synced(self, client: WireClient, generation: int, given: bool) -> None:
         """It was given an assignment."""
 
     def leaves(self, client: WireClient, had: Collection[TopicPartition]) -> None:
