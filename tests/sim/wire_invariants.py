@@ -56,7 +56,8 @@ class WireChecker:
     """See the module. `clients` gives all that ever ran, `apps` the applications of others;
     `is_well` says whether nothing was wrong between a gateway and ZooKeeper for a while, `leading`
     which coordinator leads, and has not been disturbed ("": none), `calm_since` whether nothing
-    has happened to any gateway since then, `is_fine` whether a coordinator can read what happens, `is_dead` whether a session's process is.
+    has happened to any gateway since then, `is_fine` whether a coordinator can read what happens,
+    `is_dead` whether a session's process is.
     """
 
     def __init__(
