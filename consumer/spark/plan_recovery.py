@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import shlex
 import threading
 import time
 
@@ -182,8 +183,9 @@ def _decide_open(
     if undecided:
         raise UndecidedError(
             f"batch {logged.number} must be read again, and nobody owns {', '.join(undecided)} yet:"
-            f" see that a coordinator runs (zkcoord groups describe {member.options.group}) and"
-            " that no member that is gone holds them, then start the query again"
+            " see that a coordinator runs (zkcoord groups describe"
+            f" {shlex.quote(member.options.group)}) and that no member that is gone holds them,"
+            " then start the query again"
         )
     return {
         r.tp: RangeDecision.GONE_ON if r.tp in touched else decisions[r.tp] for r in logged.ranges

@@ -64,7 +64,7 @@ def test_a_sound_ensemble(here: OldWorld, run: Run) -> None:
     assert (status, err) == (0, "")
     assert (
         out
-        == "1 groups, 1 old consumers, 0 of zkcoord's, 1 topics, 4 offsets: 0 errors, 0 warnings, 0"
+        == "1 group, 1 old consumer, 0 of zkcoord's, 1 topic, 4 offsets: 0 errors, 0 warnings, 0"
         " notes.\n"
     )
 

@@ -228,14 +228,16 @@ def _write_text(examination: Examination) -> None:
     out(_summary(examination.seen) + "\n")
 
 
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _summary(seen: ExaminationCounts) -> str:
-    counts = ", ".join(
-        f"{seen.findings[severity]} {severity.value}{'' if seen.findings[severity] == 1 else 's'}"
-        for severity in Severity
-    )
+    counts = ", ".join(_some(seen.findings[severity], severity.value) for severity in Severity)
     return (
-        f"{seen.groups} groups, {seen.old_members} old consumers, {seen.our_members} of zkcoord's,"
-        f" {seen.topics} topics, {seen.offsets} offsets: {counts}."
+        f"{_some(seen.groups, 'group')}, {_some(seen.old_members, 'old consumer')},"
+        f" {seen.our_members} of zkcoord's, {_some(seen.topics, 'topic')},"
+        f" {_some(seen.offsets, 'offset')}: {counts}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 
 from zkcoord.core.model import Member
@@ -50,7 +51,7 @@ def see_whose(
             return old_consumers(
                 f"group {group} belongs to old consumers ({', '.join(old[:3])}), who would leave"
                 " partitions to another registration: stop them, or let both share the group with"
-                f" `zkcoord groups mode {group} mixed` first"
+                f" `zkcoord groups mode {shlex.quote(group)} mixed` first"
             )
         if not members:
             return ours()
