@@ -75,6 +75,7 @@ setup(
         "spark": SPARK,
         "test": [
             "pytest>=8",
+            "pytest-timeout>=2.3",
             "pytest-xdist>=3.5",
             "hypothesis>=6.90",
             "psutil>=5.9",

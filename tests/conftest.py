@@ -56,6 +56,18 @@ def draw_ports_of_ones_own() -> None:
 
 draw_ports_of_ones_own()
 
+HANGS_AFTER_S = 600
+"""So long takes no test of `make test`, not even on a machine that is starved: it hangs, and fails
+with the stacks of all threads, so that the rest of the run goes on. Nightly ones take hours.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that hangs has a name."""
+    for item in items:
+        if item.get_closest_marker("nightly") is None and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(HANGS_AFTER_S))
+
 
 @pytest.fixture(autouse=True)
 def levels_of_logs() -> Iterator[None]:
