@@ -81,6 +81,22 @@ def levels_of_logs() -> Iterator[None]:
         logger.setLevel(level)
 
 
+HANDLED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD)
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_signals() -> Iterator[None]:
+    """A test leaves the handling of signals as it was: an ignored one stays ignored in all that the
+    tests after it start, which then do not end when they are told to.
+    """
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    yield
+    changed = {n: now for n in HANDLED if (now := signal.getsignal(n)) != before[n]}
+    for number in changed:
+        signal.signal(number, before[number])
+    assert not changed, f"the test has changed how signals are handled, and not back: {changed}"
+
+
 @pytest.fixture(scope="session")
 def java() -> Java:
     """The Java that runs the servers."""

@@ -18,6 +18,9 @@ operations if any are given, on any connection. By default the connection is cut
 because a client that waits for a lost answer on a living connection is a different experiment (and
 kazoo takes the next answer for a protocol error). Each returns a `Fault` whose `fired` says how
 often it has happened.
+
+A moment (`hold`): the connection on which a request of a certain text comes stands still just
+before the server gets that, or just before its client hears of it, until `release` or `drop`.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ import struct
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TypeVar
 
@@ -99,6 +102,27 @@ class Fault:
         self.left -= 1
         self.fired += 1
         return True
+
+
+@dataclass(eq=False, slots=True)
+class Hold:
+    """A connection that is to stand still at a certain request. `reached`: it does."""
+
+    matches: Callable[[bytes], bool]
+    executed: bool
+    reached: threading.Event = field(default_factory=threading.Event)
+    link: Link | None = None
+    xid: int | None = None
+
+    def release(self) -> None:
+        """Let it go on."""
+        assert self.link is not None
+        self.link.heal()
+
+    def drop(self) -> None:
+        """Reset it: what stood still is lost."""
+        assert self.link is not None
+        self.link.cut()
 
 
 class _Pipe:
@@ -195,6 +219,8 @@ class Link:
             await pipe.gate.wait()
             await asyncio.sleep(max(0.0, due - loop.time()))
             await pipe.gate.wait()  # it may have been closed meanwhile
+            if frame is not None and self._proxy.holds and self._is_held(way, frame):
+                await pipe.gate.wait()
             if frame is None:
                 writer.close()
                 return
@@ -205,6 +231,22 @@ class Link:
                 await writer.drain()
             except OSError:
                 return
+
+    def _is_held(self, way: Way, frame: bytes) -> bool:
+        """Whether a moment is here that was waited for: everything of this link stands still."""
+        for hold in self._proxy.holds:
+            (xid,) = FRAME_HEAD.unpack_from(frame, FRAME_HEAD.size)
+            if way is Way.TO_SERVER and hold.xid is None and hold.matches(frame):
+                hold.link, hold.xid = self, xid
+                here = not hold.executed
+            else:
+                here = way is Way.TO_CLIENT and hold.link is self and hold.xid == xid
+            if here:
+                self._proxy.holds.remove(hold)
+                self.do_gates(BOTH_WAYS, False)
+                hold.reached.set()
+                return True
+        return False
 
     def _is_lost(self, way: Way, frame: bytes) -> bool:
         fault = self._request_fault(frame) if way is Way.TO_SERVER else self._reply_fault(frame)
@@ -251,6 +293,7 @@ class Proxy:
         self.requests: Counter[int] = Counter()
         self.request_faults: list[Fault] = []
         self.reply_faults: list[Fault] = []
+        self.holds: list[Hold] = []
         self._links: list[Link] = []
         self._refusing = False
         self._closed_ways: set[Way] = set()
@@ -315,6 +358,7 @@ class Proxy:
             self._delay_s = 0.0
             self.request_faults.clear()
             self.reply_faults.clear()
+            self.holds.clear()
             for link in self._links:
                 link.do_heal()
 
@@ -333,6 +377,14 @@ class Proxy:
     ) -> Fault:
         """The next `count` requests (of these operations) never reach the server."""
         return self._add(self.request_faults, Fault(frozenset(operations), count, cut))
+
+    def hold(self, matches: Callable[[bytes], bool], executed: bool) -> Hold:
+        """Have the next connection on which such a request comes stand still: before the server
+        gets it, or, `executed`, before the client hears that it was done.
+        """
+        hold = Hold(matches, executed)
+        self.control(lambda: self.holds.append(hold))
+        return hold
 
     def close(self) -> None:
         """Reset everything and end the thread."""

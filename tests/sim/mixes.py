@@ -655,7 +655,7 @@ _MIXES = (
             "commit refused: REBALANCE_IN_PROGRESS": 200,
             "a gateway ends in a balanced world": 300,
             "a gateway dies in a balanced world": 300,
-            "leave judged": 50,
+            "leave judged": 40,
             "group rows": 10,
             "member rows": 12,
         },

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,6 +14,16 @@ from consumer.gateway.operation import ending as module
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
 from tests.consumer.gateway.members.test_groups import World
 from zkcoord.zk.loop import Loop
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """A process that goes ignores further signals; this one does not go."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 def test_what_is_done_is_complete_and_what_it_raises_is_raised() -> None:
@@ -44,6 +54,7 @@ async def _hangs() -> None:
     await asyncio.Event().wait()
 
 
+@pytest.mark.usefixtures("signals")
 def test_the_first_signal_stops_and_the_second_one_ends_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
