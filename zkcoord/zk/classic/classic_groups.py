@@ -12,7 +12,6 @@ is looked for again once there is room.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
@@ -21,6 +20,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.classic.incoming import IncomingRequests
 from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
 from zkcoord.zk.port import (
     AclEntry,
@@ -45,8 +45,6 @@ from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     ClassicRound,
-    InParts,
-    decode_ask,
     decode_round,
     decode_state,
     encode_answer,
@@ -56,12 +54,9 @@ from zkcoord.znodes.classic.paths import (
     ClassicPresenceAt,
     ClassicRequestAt,
     is_member_digest,
-    is_request,
 )
 from zkcoord.znodes.paths import Layout
 
-READS_AT_ONCE_MAX = 64
-REQUESTS_WAITING_MAX = 20_000
 GROUPS_MAX = 5_000
 GROUPS_PER_READ = 50
 OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
@@ -98,12 +93,7 @@ class ClassicGroups:
         self._options = options
         self._makes_roots = makes_roots
         self._groups: dict[str, ServedClassicGroup] = {}
-        self._waiting: deque[str] = deque()
-        self._seen: set[str] = set()
-        self._reading = 0
-        self._long: deque[tuple[str, int]] = deque()
-        self._reads_long = False
-        self._left_out = False
+        self._incoming = IncomingRequests(self._paths, self._read, self._asked)
         self._has_begun = False
         self._tickets: dict[int, str] = {}
         self._ticket = 0
@@ -199,16 +189,7 @@ class ClassicGroups:
         for where, is_there in self._early:
             self._presence(where, is_there)
         self._early.clear()
-        self._list_requests()
-
-    def _list_requests(self) -> None:
-        def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            for name in _names(answers[0]):
-                if is_request(name):
-                    self._take(name)
-
-        self._left_out = False
-        self._read([GetChildren(self._paths.requests)], listed)
+        self._incoming.begin()
 
     # what changes
 
@@ -219,9 +200,9 @@ class ClassicGroups:
         where = self._paths.locate(event.path)
         if isinstance(where, ClassicRequestAt):
             if event.change is Change.CREATED and self._has_begun:
-                self._take(where.request)
+                self._incoming.made(where.request)
             elif event.change is Change.DELETED:
-                self._seen.discard(where.request)
+                self._incoming.forget(where.request)
         elif isinstance(where, ClassicPresenceAt) and event.change is not Change.DATA:
             self._presence(where, event.change is Change.CREATED)
         return True
@@ -233,67 +214,6 @@ class ClassicGroups:
             group.presence(where.member, is_there)
 
     # requests
-
-    def _take(self, name: str) -> None:
-        if name in self._seen:
-            return
-        if len(self._waiting) >= REQUESTS_WAITING_MAX:
-            self._left_out = True
-            return
-        self._seen.add(name)
-        self._waiting.append(name)
-        self._ask_on()
-
-    def _ask_on(self) -> None:
-        while self._waiting and self._reading < READS_AT_ONCE_MAX and not self._edge.dead:
-            self._reading += 1
-            self._look(self._waiting.popleft())
-        if self._left_out and not self._waiting and not self._reading:
-            self._list_requests()
-
-    def _look(self, name: str) -> None:
-        def read(answers: tuple[ReadAnswer, ...]) -> None:
-            (node,) = answers
-            if not isinstance(node, Node) or node.stat.version:
-                return self._read_one()  # its gateway is gone, or it was answered
-            ask = decode_ask(name, node.data)
-            if isinstance(ask, InParts):
-                self._long.append((name, ask.parts))
-                self._look_at_long()
-                return self._read_one()
-            self._asked(name, ask)
-            return self._read_one()
-
-        self._read([GetData(self._paths.request(name))], read)
-
-    def _look_at_long(self) -> None:
-        """Those that are in parts, one after the other: each may take megabytes."""
-        if self._long and not self._reads_long:
-            self._reads_long = True
-            self._look_at_parts(*self._long.popleft())
-
-    def _has_long(self) -> None:
-        self._reads_long = False
-        self._look_at_long()
-
-    def _look_at_parts(self, name: str, parts: int, found: bytes = b"", at: int = 1) -> None:
-        def read(answers: tuple[ReadAnswer, ...]) -> None:
-            (node,) = answers
-            if not isinstance(node, Node):
-                return self._has_long()
-            if at < parts:
-                return self._look_at_parts(name, parts, found + node.data, at + 1)
-            ask = decode_ask(name, found + node.data)
-            if isinstance(ask, InParts):
-                ask = Malformed("request of a gateway", name, "its parts are in parts")
-            self._asked(name, ask)
-            return self._has_long()
-
-        self._read([GetData(self._paths.part(name, at))], read)
-
-    def _read_one(self) -> None:
-        self._reading -= 1
-        self._ask_on()
 
     def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
         if isinstance(ask, Malformed):
@@ -323,7 +243,7 @@ class ClassicGroups:
         """A request that is gone is not answered."""
         name = self._tickets.pop(ticket, "")
         if name:
-            self._seen.discard(name)
+            self._incoming.forget(name)
             answered = SetData(self._paths.request(name), encode_answer(answer), 0)
             self._edge.write([answered], lambda refused: None)
 
