@@ -20,6 +20,7 @@ from zkcoord.cli import groups_mode as mode
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.brokers import Brokers, brokers
 from zkcoord.cli.drawing import INTERVAL_MS_MAX, INTERVAL_MS_MIN, draw_again
+from zkcoord.cli.groups_led_text import led_lines
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -27,13 +28,13 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import err, out
+from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
     coordinator_seen,
-    describe_group,
-    list_groups,
 )
+from zkcoord.zk.sync.led_groups import describe_any_group, list_all_groups
 from zkcoord.zk.sync.listed_names import unusable_groups
 from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
@@ -153,7 +154,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         err(f"zkcoord groups: {NEVER_LISTED}\n")
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
-        groups = [group for group in list_groups(reader, layout) if group.state in wanted]
+        groups = [group for group in list_all_groups(reader, layout) if group.state in wanted]
         unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
     if unusable:
@@ -203,7 +204,9 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
         with LogOffsets(asked.servers, asked.security) as ends:
 
             def draw() -> str:
-                return _text(args, judged(reader, describe_group(reader, layout, args.group)), ends)
+                return _text(
+                    args, judged(reader, describe_any_group(reader, layout, args.group)), ends
+                )
 
             if args.watch:
                 draw_again(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
@@ -239,6 +242,8 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
 
 def _note(group: GroupSnapshot) -> str:
     """What must not be overlooked, as a line."""
+    if group.led is not None and group.led.members:
+        return "".join(f"{line}\n" for line in led_lines(group.group, group.led, wall_ms()))
     if not group.members:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:

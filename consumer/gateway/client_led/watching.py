@@ -6,12 +6,13 @@ for each other. Everything here runs on the members' loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Malformed
+from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import (
     Fired,
     GetData,
@@ -35,8 +36,6 @@ from zkcoord.znodes.names import shown
 log = logging.getLogger(__name__)
 
 LOOKS_MAX = 10_000
-BLOBS_BYTES_PER_READ = 512 * 1024
-BLOBS_PER_READ = 500
 TOLD_MAX = 100
 NOBODY = -1
 
@@ -211,17 +210,3 @@ class Watching:
 
         reads = [GetData(self._paths.blob(group, ref.digest)) for ref in parts[0]]
         return self._port.read(reads, read)
-
-
-def parts_of(refs: Iterable[BlobRef]) -> Iterator[list[BlobRef]]:
-    """What is read at once, by number and by size."""
-    part: list[BlobRef] = []
-    size = 0
-    for ref in refs:
-        if part and (len(part) >= BLOBS_PER_READ or size + ref.size > BLOBS_BYTES_PER_READ):
-            yield part
-            part, size = [], 0
-        part.append(ref)
-        size += ref.size
-    if part:
-        yield part

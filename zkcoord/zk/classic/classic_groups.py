@@ -20,6 +20,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.classic.incoming import IncomingRequests
 from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
 from zkcoord.zk.port import (
@@ -60,6 +61,7 @@ from zkcoord.znodes.paths import Layout
 GROUPS_MAX = 5_000
 GROUPS_PER_READ = 50
 OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
+ORDINARY = (WireCode.NONE, WireCode.MEMBER_ID_REQUIRED)
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
 
@@ -67,8 +69,8 @@ GENERATIONS_UNWRITTEN = 1_000
 class ClassicGroups:
     """See the module. `record` takes what people should know, `fenced` that another coordinator
     leads; `has_members(group)`: whether members that the coordinator itself assigns are in a group
-    of this name; `options` are those of every group. `lost` must be called when the session is
-    suspended.
+    of this name; `options` are those of every group; `figures` counts. `lost` must be called when
+    the session is suspended.
     """
 
     def __init__(
@@ -83,11 +85,21 @@ class ClassicGroups:
         has_members: Callable[[str], bool] = lambda group: False,
         options: ClassicOptions = OPTIONS,
         makes_roots: bool = False,
+        figures: ClassicFigures | None = None,
     ) -> None:
         self._paths = ClassicPaths(layout)
-        check = Check(layout.epoch, fence)
+        self._figures = figures if figures is not None else ClassicFigures()
         self._edge = Edge(
-            port, self._paths, check, acl, clock, record, self._reply, self._touched, fenced
+            port,
+            self._paths,
+            Check(layout.epoch, fence),
+            acl,
+            clock,
+            record,
+            self._reply,
+            self._touched,
+            fenced,
+            self._figures.wall_clock,
         )
         self._has_members = has_members
         self._options = options
@@ -109,6 +121,29 @@ class ClassicGroups:
     def group(self, name: str) -> ServedClassicGroup | None:
         """One of them."""
         return self._groups.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        """Of all of them, sorted."""
+        return sorted(self._groups)
+
+    def summary(self, name: str) -> dict[str, object]:
+        """One of them in a line, for people."""
+        return {"group": name, **self._groups[name].summary()}
+
+    def seen(self) -> ClassicSeen:
+        """What there is just now. Groups that nobody knows of yet are left out."""
+        states = {phase.value: 0 for phase in ClassicPhase}
+        members = 0
+        for group in self._groups.values():
+            states[group.phase.value] += 1
+            members += group.members
+        unread = self._incoming.unread
+        figures = self._figures
+        waiting = len(self._tickets) + unread
+        return ClassicSeen(
+            states, members, waiting, unread, dict(figures.refused), figures.answered
+        )
 
     # the beginning
 
@@ -244,6 +279,10 @@ class ClassicGroups:
         name = self._tickets.pop(ticket, "")
         if name:
             self._incoming.forget(name)
+            if answer.code in ORDINARY:
+                self._figures.answered += 1
+            else:
+                self._figures.refused[answer.code.name] += 1
             answered = SetData(self._paths.request(name), encode_answer(answer), 0)
             self._edge.write([answered], lambda refused: None)
 

@@ -27,7 +27,8 @@ from zkcoord.znodes.classic.paths import ClassicPaths
 @dataclass
 class Edge:
     """Of one connection of a term. `reply(ticket, answer)` answers a request, `touched` is told of
-    which group something has happened, `fenced` that another coordinator leads.
+    which group something has happened, `fenced` that another coordinator leads. `wall_clock` is for
+    people.
     """
 
     port: Port
@@ -39,7 +40,12 @@ class Edge:
     reply: Callable[[int, ClassicAnswer], None]
     touched: Callable[[str], None]
     fenced: Callable[[str], None]
+    wall_clock: Callable[[], int]
     dead: bool = False
+
+    def wall_ms(self, at_ms: int) -> int:
+        """A time of `clock`, for people."""
+        return self.wall_clock() - self.clock() + at_ms
 
     def create(self, path: str, data: bytes = b"") -> Create:
         """A node of the coordinator's."""

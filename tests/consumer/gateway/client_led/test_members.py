@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from consumer.gateway.client_led import asking
-from consumer.gateway.client_led.watching import parts_of
 from consumer.gateway.wire.requests import (
     CommitRequest,
     HeartbeatRequest,
@@ -24,6 +23,7 @@ from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Delete
 
 SESSION_MS = 10_000
