@@ -80,7 +80,7 @@ class Storing:
             fenced = False
             try:
                 fenced = any(self._store.commit_of_member(commit, codes))
-            except Exception:
+            except Exception:  # thread main: its client must hear something
                 if not self._told:  # one defect may meet every commit
                     self._told = True
                     log.exception(NOT_STORED, shown(commit.group))

@@ -42,7 +42,7 @@ def initial_barrier(now_ms: int, delay_ms: int, rebalance_timeout_ms: int) -> Ba
 
 
 @dataclass(slots=True)
-class Story:
+class RebalanceStory:
     """What is to be said of a rebalance when it has ended (`Rebalanced`)."""
 
     cause: ClassicCause

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from zkcoord.core.error_codes import WireCode
 
-from .barrier import Barrier, Story, Waits, initial_barrier
+from .barrier import Barrier, RebalanceStory, Waits, initial_barrier
 from .checks import protocol_code
 from .messages import CauseKind, ClassicCause, Dismissed, Rejoin
 from .requests import ClassicJoined, ClassicSync, ClassicSynced
@@ -38,7 +38,7 @@ class ClassicRebalance:
         self.barrier: Barrier | None = None
         self.unsynced: set[str] = set()
         self.sync_until_ms: int | None = None
-        self.story: Story | None = None
+        self.story: RebalanceStory | None = None
         self._last = ""
 
     def may_begin(self, now_ms: int, cause: ClassicCause) -> None:
@@ -49,7 +49,7 @@ class ClassicRebalance:
     def begin(self, now_ms: int, cause: ClassicCause) -> None:
         """A rebalance: everybody is to join."""
         if self.story is None:
-            self.story = Story(cause, now_ms)
+            self.story = RebalanceStory(cause, now_ms)
         else:
             self.story.begins_again()
         if self._at.phase is COMPLETING:
@@ -133,7 +133,7 @@ class ClassicRebalance:
 
     def taken_over(self, now_ms: int) -> None:
         """Another coordinator goes on where everybody has joined."""
-        self.story = Story(ClassicCause(CauseKind.TAKEN_OVER), now_ms, now_ms)
+        self.story = RebalanceStory(ClassicCause(CauseKind.TAKEN_OVER), now_ms, now_ms)
         self.await_syncs(now_ms)
 
     def synced(self, member_id: str) -> None:

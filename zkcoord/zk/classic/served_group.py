@@ -132,7 +132,9 @@ class ServedClassicGroup:
         """In a line, for people."""
         machine, report = self._machine, self._reporting.report(self._machine)
         waits, ended = report.waits, report.ended
-        latest = waits.why if waits is not None else ended.why if ended is not None else Why("")
+        latest = Why("") if ended is None else ended.why
+        if waits is not None:
+            latest = waits.why
         waited_for = () if waits is None else waits.unjoined.names or waits.unsynced.names
         return {
             "state": report.phase.value,

@@ -18,7 +18,7 @@ class _UnreadableError(Exception):
     """It is none, or not whole."""
 
 
-class _Reader:
+class _AssignmentReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -49,7 +49,7 @@ def partitions_of(data: bytes) -> tuple[TopicPartition, ...] | None:
     """
     if not data:
         return ()
-    reader = _Reader(data)
+    reader = _AssignmentReader(data)
     found: set[TopicPartition] = set()
     try:
         if reader.int16() < 0:
