@@ -28,6 +28,7 @@ from consumer.gateway.client_led.translating import (
 )
 from consumer.gateway.client_led.waiting import WaitingForGroups
 from consumer.gateway.client_led.watching import LedSeen, Watching
+from consumer.gateway.operation.led_owners import CommitsOfOthers
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
@@ -106,6 +107,7 @@ class LedGroups:
         self.watching = Watching(paths, self._seen)
         self._presences = Presences(paths, acl, self._moved, gateway)
         self._commits = LedCommits(storing, self.watching, answer)
+        self.of_others = CommitsOfOthers(self.watching.blobs)
         self._wakes: Wakes[LedMember] = Wakes()
         self._waiting = WaitingForGroups(clock)
         self._members_of: dict[int, dict[int, LedMember]] = {}  # of connections
@@ -148,6 +150,7 @@ class LedGroups:
         if group.is_idle and self.groups.get(group.name) is group:
             del self.groups[group.name]
             self.watching.forget(group.name)
+            self.of_others.forget(group.name)
 
     def _seen(self, name: str, seen: LedSeen) -> None:
         group = self.groups[name]
@@ -181,6 +184,13 @@ class LedGroups:
                 member = self._served(group, caller, request.member_id, request.instance)
                 if self._commits.commit(group, member, ticket, request) and member is not None:
                     self._heard(member, caller)
+                    self.of_others.committed(
+                        group.name,
+                        group.view.state,
+                        group.seen.version,
+                        member.member_id,
+                        request.offsets,
+                    )
 
     def _join(self, group: LedGroup, ticket: int, caller: Caller, request: JoinRequest) -> None:
         fresh = drawn_id(request, caller, self._new_id())
