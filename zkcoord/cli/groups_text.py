@@ -186,7 +186,7 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
     found = _group_json(group, ends)
     by_client = group.led
     if by_client is None or not group.is_led:
-        return {**found, "client_led": None}
+        return {**found, "client_led": None, "machine": group.pinned or "auto"}
     members = sorted(by_client.members, key=lambda one: one.member_id)
     return {
         **found,
@@ -196,6 +196,7 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "members": [led.led_member_json(by_client, one) for one in members],
         "ownership": {name: ranges_of(group.held_by(name)) for name in group.names},
         "client_led": led.led_json(by_client),
+        "machine": group.pinned or "auto",
     }
 
 

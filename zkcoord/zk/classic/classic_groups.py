@@ -22,6 +22,7 @@ from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.classic.incoming import IncomingRequests
+from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
 from zkcoord.zk.port import (
     AclEntry,
@@ -52,15 +53,25 @@ from zkcoord.znodes.classic.documents import (
 )
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
+    ClassicPinAt,
     ClassicPresenceAt,
     ClassicRequestAt,
     is_member_digest,
 )
+from zkcoord.znodes.classic.pin import Machine
+from zkcoord.znodes.names import printable
 from zkcoord.znodes.paths import Layout
 
 GROUPS_MAX = 5_000
 GROUPS_PER_READ = 50
 OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
+REFUSED_MAX = 1_000
+REFUSED_CHARS_MAX = 100
+ASSIGNED_HERE = "it has members that the coordinator assigns; stop those first"
+COORDINATED = (
+    "an operator has said that the coordinator runs it (zkcoord groups machine); list an assignor"
+    " that it knows, or have that changed"
+)
 ORDINARY = (WireCode.NONE, WireCode.MEMBER_ID_REQUIRED)
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
@@ -106,12 +117,14 @@ class ClassicGroups:
         self._makes_roots = makes_roots
         self._groups: dict[str, ServedClassicGroup] = {}
         self._incoming = IncomingRequests(self._paths, self._read, self._asked)
+        self._refused: set[str] = set()
         self._has_begun = False
         self._tickets: dict[int, str] = {}
         self._ticket = 0
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
         self._wakes: Wakes[ServedClassicGroup] = Wakes()
         self._strange = ToldOnce(record)
+        self._pins = Pins(self._paths, self._strange.tell)
 
     @property
     def is_lost(self) -> bool:
@@ -160,7 +173,11 @@ class ClassicGroups:
         if paths:
             create = self._edge.create(paths[0])
             return self._edge.write([create], lambda refused: self._make_roots(paths[1:]))
-        return self._edge.port.sync(lambda result: self._read_groups())
+        return self._edge.port.sync(lambda result: self._read_pins())
+
+    def _read_pins(self) -> None:
+        if not self._edge.dead:
+            self._pins.read_all(self._edge.port, self._read_groups)
 
     def _read(self, reads: Sequence[Read], then: Callable[[tuple[ReadAnswer, ...]], None]) -> None:
         def read(result: ReadResult) -> None:
@@ -238,6 +255,8 @@ class ClassicGroups:
                 self._incoming.made(where.request)
             elif event.change is Change.DELETED:
                 self._incoming.forget(where.request)
+        elif isinstance(where, ClassicPinAt):
+            self._pins.changed(where.group)
         elif isinstance(where, ClassicPresenceAt) and event.change is not Change.DATA:
             self._presence(where, event.change is Change.CREATED)
         return True
@@ -263,8 +282,10 @@ class ClassicGroups:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
         if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
-            if self._has_members(ask.group):
+            why = self._why_not(ask.group)
+            if why:
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
+                self._refuses(ask.group, ask.request, why)
             elif group is None and len(self._groups) >= GROUPS_MAX:
                 code = WireCode.GROUP_MAX_SIZE_REACHED
         if code is not WireCode.NONE:
@@ -273,6 +294,23 @@ class ClassicGroups:
             group = ServedClassicGroup(ask.group, self._edge, self._options)
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
+
+    def _why_not(self, group: str) -> str:
+        """Why no client may lead a group that has no members of that kind; "" where one may."""
+        if self._has_members(group):
+            return ASSIGNED_HERE
+        return COORDINATED if self._pins.of(group) is Machine.COORDINATED else ""
+
+    def _refuses(self, name: str, join: ClassicJoin, why: str) -> None:
+        """People are told once of each group, and of many only of some."""
+        who = printable(f"{join.client_id or 'a client'} of {join.host or '?'}", REFUSED_CHARS_MAX)
+        kind = printable(join.protocol_type, REFUSED_CHARS_MAX)
+        text = f"{who} would have it led by a client (protocol type {kind}) and is refused: {why}"
+        if name in self._groups:
+            self._groups[name].problem(text)
+        if name not in self._refused and len(self._refused) < REFUSED_MAX:
+            self._refused.add(name)
+            self._edge.record(Record("client-led refusal", name, {"reason": text}))
 
     def _reply(self, ticket: int, answer: ClassicAnswer) -> None:
         """A request that is gone is not answered."""

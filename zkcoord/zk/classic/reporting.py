@@ -13,6 +13,7 @@ from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.port import SetData
 from zkcoord.znodes.classic.report import (
     CAUSE_CHARS_MAX,
+    PROBLEMS_MAX,
     ClassicReport,
     EndedSaid,
     WaitsSaid,
@@ -87,7 +88,7 @@ class Reporting:
 
     def problem(self, text: str) -> None:
         """What an operator should know of it."""
-        if text not in self._problems:
+        if text not in self._problems and len(self._problems) < PROBLEMS_MAX:
             self._problems = (*self._problems, text)
             self.changed()
 

@@ -151,6 +151,11 @@ class ServedClassicGroup:
             "problems": list(report.problems),
         }
 
+    def problem(self, text: str) -> None:
+        """What an operator should know of it."""
+        self._reporting.problem(text)
+        self._edge.touched(self.name)
+
     # what happens
 
     def ask(self, ticket: int, request: AskedOfGroup) -> None:

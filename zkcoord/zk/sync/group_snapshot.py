@@ -77,7 +77,7 @@ class GroupListed:
 class GroupSnapshot:
     """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of,
     as far as they exist; `subscribed` the topics of each member with its streams. `led`: where its
-    leader is, or was, a client.
+    leader is, or was, a client; `pinned`: who an operator has said is to run it ("": nobody).
     """
 
     group: str
@@ -93,6 +93,7 @@ class GroupSnapshot:
     malformed: tuple[Malformed, ...] = ()
     mode: Mode | None = None
     led: LedSnapshot | None = None
+    pinned: str = ""
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:

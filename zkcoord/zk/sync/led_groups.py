@@ -30,6 +30,7 @@ from zkcoord.znodes import codec, names
 from zkcoord.znodes.classic.assigned import PROTOCOL_TYPE, partitions_of
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths, member_digest
+from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin
 from zkcoord.znodes.classic.presence import ServedBy, decode_presence
 from zkcoord.znodes.classic.report import decode_report
 from zkcoord.znodes.classic.view import NEVER, ClassicView
@@ -126,6 +127,14 @@ def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListe
     )
 
 
+def pinned(reader: SyncClient, layout: Layout, group: str) -> Machine | None:
+    """Who is to run a group; None: nobody has said that, or nobody can read it."""
+    reader.sync()
+    (node,) = reader.read([GetData(ClassicPaths(layout).pin(group))])
+    pin = decode_pin(group, node.data) if isinstance(node, Node) else None
+    return pin.machine if isinstance(pin, Pin) else None
+
+
 def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupSnapshot:
     """Everything about one group, whoever leads it. Raises as `describe_group`."""
     names.validate_group(group)
@@ -139,6 +148,8 @@ def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupS
         found = GroupSnapshot(group, layout, seen, GroupMetadata(), {}, {}, {}, {}, {}, {})
     else:
         led = see_led(reader, layout, group)
+    said = pinned(reader, layout, group)
+    found = replace(found, pinned="" if said is None else said.value)
     if led is None or (found.members and not led.members):
         return found
     bad = led.malformed
