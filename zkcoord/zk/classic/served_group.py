@@ -63,6 +63,7 @@ STATE_BYTES_MAX = 700_000
 """Of all members in the state's node: who would not fit is refused with GROUP_MAX_SIZE_REACHED."""
 
 PRESENCES_MAX = 10_000
+BOTH_KINDS = "while its first clients joined, somebody registered whom the coordinator assigns"
 NOBODYS_TICKET = 0
 WAITS_SHOWN_MAX = 5
 REBALANCING = (ClassicPhase.PREPARING, ClassicPhase.COMPLETING)
@@ -289,11 +290,33 @@ class ServedClassicGroup:
             if refused is not None:
                 return self._not_persisted(token, refused)
             self._has_state = True
+            if state.members and not self._decided:
+                return self._edge.look_for_others(self.name, looked)
+            return looked(False)
+
+        def looked(others: bool) -> None:
+            if others:
+                return self._take_back(token, state)
             self._remember(state)
             self._step(Persisted(token))
             return self._blobs.keep(self._machine.brought())
 
         return self._edge.write([op], put)
+
+    def _take_back(self, token: int, state: ClassicState) -> None:
+        """Nobody was told of the first generation yet, and others are registered that the
+        coordinator assigns: they were there before it, or will see it and leave.
+        """
+        empty = ClassicState(ClassicPhase.EMPTY, state.generation, state.protocol_type)
+
+        def taken_back(refused: Rejected | None) -> None:
+            if refused is not None:
+                return self._not_persisted(token, refused)
+            self._edge.record(Record("client-led refusal", self.name, {"reason": BOTH_KINDS}))
+            return self._step(NotPersisted(token, WireCode.INCONSISTENT_GROUP_PROTOCOL))
+
+        op = SetData(self._edge.paths.state(self.name), encode_state(empty), -1)
+        self._edge.write([op], taken_back)
 
     def _remember(self, state: ClassicState) -> None:
         """What gateways know of it now: who is gone since is told by the round."""
