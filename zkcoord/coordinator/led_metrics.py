@@ -60,6 +60,7 @@ class LedMetrics:
             self.rebalances.labels(cause)
         for code in ("NONE", *REFUSALS):
             self.answers.labels(code)
+        self.refresh(ClassicSeen())
 
     def rebalanced(self, cause: str, duration_ms: float) -> None:
         """One has ended."""
