@@ -75,5 +75,7 @@ class LedMetrics:
         for kind, value in zip(WAITS, (seen.unread, seen.waiting - seen.unread), strict=True):
             self.requests.labels(kind).set(value)
         for code, count in {"NONE": seen.answered, **seen.refused}.items():
-            self.answers.labels(code).inc(count - self._counted.get(code, 0))
-            self._counted[code] = count
+            more = count - self._counted.get(code, 0)
+            if more > 0:
+                self.answers.labels(code).inc(more)
+                self._counted[code] = count
