@@ -11,13 +11,17 @@ import pytest
 
 from tests.admin.world import World, world
 from tests.znodes.classic.test_report import ENDED, WAITS, assignment
+from zkcoord.admin.common import members_now
 from zkcoord.cli.main import main
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
-from zkcoord.core.model import GroupState
+from zkcoord.core.model import GroupState, TopicPartition
+from zkcoord.errors import RefusedError
 from zkcoord.zk.clock import wall_ms
+from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync import led_groups
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.documents import (
     ClassicRound,
     blob_digest,
@@ -299,3 +303,31 @@ def test_assignments_that_are_read_are_bounded(
     monkeypatch.setattr(led_groups, "ASSIGNED_BYTES_MAX", 3)
     _, out, _ = run("groups", "describe", "streams", "--members", "--verbose")
     assert "bytes" in rows(out)[1][-1]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("groups", "delete", "streams"),
+        ("groups", "rebalance", "streams"),
+        ("offsets", "delete", "streams", "--topic", "orders", "--execute"),
+    ],
+)
+def test_what_changes_a_group_is_refused_while_clients_lead_it(
+    led: Led, run: Run, command: tuple[str, ...]
+) -> None:
+    streams(led)
+    status, out, err = run(*command)
+    assert status != 0 and "members that one of them leads ('s1', 's2')" in out + err
+    data, _ = led.world.client.get(led.world.layout.offset("streams", TopicPartition("orders", 0)))
+    assert data == b"42"
+
+
+def test_resets_are_refused_as_well(led: Led, zk_hosts: str) -> None:
+    streams(led)
+    other = led.world.layout.other_profile()
+    with SyncClient(ZkOptions(zk_hosts)) as client:
+        for layout in (led.world.layout, other):
+            with pytest.raises(RefusedError, match="one of them leads"):
+                members_now(client, layout, "streams")
+        assert members_now(client, led.world.layout, "nowhere") == ()
