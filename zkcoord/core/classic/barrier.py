@@ -54,7 +54,6 @@ class RebalanceStory:
     def begins_again(self) -> None:
         """Before it has ended."""
         self.again += 1
-        self.joined_ms = None
 
     def all_joined(self, now_ms: int) -> None:
         """Nobody is waited for any more, who had to join."""
