@@ -53,6 +53,12 @@ def test_an_empty_node_says_nothing() -> None:
     assert decode_report("g", b"") is None
 
 
+def test_as_many_as_are_named_are_read() -> None:
+    many = named(tuple(f"m{n}" for n in range(report.NAMED_MAX)))
+    one = replace(BUSY, waits=replace(WAITS, unjoined=many))
+    assert decode_report("g", encode_report(one)) == one
+
+
 def test_what_is_long_is_cut_and_counted() -> None:
     many = named(tuple(f"m{n}" for n in range(200)))
     assert (many.count, len(many.names)) == (200, report.NAMED_MAX)
@@ -180,6 +186,7 @@ def test_partitions_of_an_assignment_are_read() -> None:
     assert partitions_of(data) == (TopicPartition("a", 1), b0, b2)
     assert partitions_of(assignment()) == partitions_of(b"") == ()
     assert partitions_of(assignment(("a", ()), version=0)) == ()
+    assert partitions_of(assignment(("", ()))) == ()
 
 
 WHOLE = assignment(("a", (1,)))
