@@ -6,6 +6,7 @@ from typing import Any
 
 from zkcoord.coordinator.metrics import OTHER, Metrics
 from zkcoord.core.model import GroupState
+from zkcoord.zk.classic.figures import NO_STATES, ClassicSeen
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -110,3 +111,27 @@ def test_gauges_follow_the_status() -> None:
         found['zkcoord_groups{state="Stable"}'],
     ) == (0, 0, -1, 0)
     assert all(f'zkcoord_groups{{state="{state.value}"}}' in found for state in GroupState)
+
+
+def test_client_led_groups_are_counted() -> None:
+    metrics = Metrics()
+    before = set(samples(metrics))
+    record = {"t": 1, "kind": "client-led rebalance", "cause": "member left", "duration_ms": 300}
+    metrics.record(record)
+    metrics.record({**record, "cause": "made up"})
+    seen = ClassicSeen({**NO_STATES, "Stable": 2}, 5, 7, 3, {"UNKNOWN_MEMBER_ID": 4}, 9)
+    for _ in range(2):  # what is seen twice is counted once
+        metrics.refresh({"led": seen}, 0, 0)
+    found = samples(metrics)
+    assert set(found) == before, "no series comes with what happens"
+    rebalances = 'zkcoord_client_led_rebalances_total{cause="%s"}'
+    assert (found[rebalances % "member left"], found[rebalances % OTHER]) == (1, 1)
+    assert found["zkcoord_client_led_rebalance_duration_seconds_sum"] == 0.6
+    assert found['zkcoord_client_led_groups{state="Stable"}'] == 2
+    assert found["zkcoord_client_led_members"] == 5
+    requests = 'zkcoord_client_led_requests{kind="%s"}'
+    assert (found[requests % "unread"], found[requests % "open"]) == (3, 4)
+    answers = 'zkcoord_client_led_answers_total{code="%s"}'
+    assert (found[answers % "NONE"], found[answers % "UNKNOWN_MEMBER_ID"]) == (9, 4)
+    metrics.refresh({}, 0, 0)
+    assert samples(metrics)['zkcoord_client_led_groups{state="Stable"}'] == 0

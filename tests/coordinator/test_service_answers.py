@@ -73,6 +73,8 @@ def test_groups_are_told_once_a_second_however_many_ask(world: World) -> None:
         "waiting": "",
         "groups": [],
         "left_off": 0,
+        "client_led": [],
+        "client_led_left_off": 0,
     }
     assert world.calls == {("_summaries", True): 1, ("document", False): 1}
 

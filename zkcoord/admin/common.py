@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Iterable
 
+from zkcoord.core.classic.state import ClassicState
 from zkcoord.errors import RefusedError
 from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms
@@ -32,6 +33,9 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, not_allowed
+from zkcoord.znodes.classic.documents import decode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 1_000
@@ -127,10 +131,13 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
 def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ...]:
     """Who is registered, after a sync: each registration that a session holds, whatever it says. A
     persistent one is nobody's. Raises `RefusedError` where the other layout has members of this
-    group, whose offsets are the same nodes, and where a registration is hidden.
+    group, whose offsets are the same nodes, where a registration is hidden, and where clients lead
+    it.
     """
     other = layout.other_profile()
     reader.sync()
+    refuse_led(reader, layout, group)
+    refuse_led(reader, other, group)
     mine, others = reader.read([GetChildren(layout.ids(group)), GetChildren(other.ids(group))])
     foreign = _of_sessions(reader, other.ids(group), others)
     if foreign:
@@ -139,6 +146,19 @@ def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ..
             f" {some(foreign)}; stop them, or use --layout {other.name}"
         )
     return _of_sessions(reader, layout.ids(group), mine)
+
+
+def refuse_led(reader: SyncClient, layout: Layout, group: str) -> None:
+    """Raise `RefusedError` where a group has members that one of them leads."""
+    path = ClassicPaths(layout).state(group)
+    (node,) = reader.see([GetData(path)])
+    state = decode_state(group, node.data) if isinstance(node, Node) else None
+    if isinstance(state, ClassicState) and state.members:
+        names = some(shown(one.member_id) for one in state.members)
+        raise RefusedError(
+            f"the group {group} has members that one of them leads ({names}): stop them first"
+            f" (zkcoord groups describe {argument(group)} --members)"
+        )
 
 
 def _of_sessions(reader: SyncClient, parent: str, answer: ReadAnswer) -> tuple[str, ...]:

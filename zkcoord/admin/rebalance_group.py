@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, argument, write_refused
+from zkcoord.admin.common import Progress, argument, refuse_led, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
@@ -67,6 +67,7 @@ class Rebalance:
 
     def run(self) -> RebalanceResult:
         """Ask, and wait until the group is balanced. Raises `UnknownGroupError`, `RefusedError`."""
+        refuse_led(self.client, self.layout, self.group)
         before = describe_group(self.client, self.layout, self.group)
         if not before.members:
             raise RefusedError(

@@ -12,14 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from zkcoord.admin.common import argument, some
+from zkcoord.admin.group_machine import machine_waits
 from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
 from zkcoord.cli import groups_health as health
+from zkcoord.cli import groups_machine as machine
 from zkcoord.cli import groups_mode as mode
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.brokers import Brokers, brokers
 from zkcoord.cli.drawing import INTERVAL_MS_MAX, INTERVAL_MS_MIN, draw_again
+from zkcoord.cli.groups_led_text import led_lines
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -27,14 +30,15 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import err, out
+from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
     coordinator_seen,
-    describe_group,
-    list_groups,
 )
+from zkcoord.zk.sync.led_groups import describe_any_group, list_all_groups
 from zkcoord.zk.sync.listed_names import unusable_groups
+from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -49,6 +53,7 @@ examples:
   zkcoord groups rebalance --help
   zkcoord groups delete --help
   zkcoord groups mode --help
+  zkcoord groups machine --help
 """
 EPILOG_LIST = """\
 examples:
@@ -82,7 +87,9 @@ def add_parser(subparsers: Any) -> None:
         epilog=EPILOG,
     )
     commands = parser.add_subparsers(
-        dest="groups_command", metavar="list|describe|health|rebalance|delete|mode", required=True
+        dest="groups_command",
+        metavar="list|describe|health|rebalance|delete|mode|machine",
+        required=True,
     )
     listing = commands.add_parser(
         "list",
@@ -139,6 +146,7 @@ def add_parser(subparsers: Any) -> None:
     health.add_parser(commands)
     change.add_parsers(commands)
     mode.add_parser(commands)
+    machine.add_parser(commands)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -153,7 +161,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         err(f"zkcoord groups: {NEVER_LISTED}\n")
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
-        groups = [group for group in list_groups(reader, layout) if group.state in wanted]
+        groups = [group for group in list_all_groups(reader, layout) if group.state in wanted]
         unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
     if unusable:
@@ -203,7 +211,9 @@ def _describe(args: argparse.Namespace, settings: Settings) -> int:
         with LogOffsets(asked.servers, asked.security) as ends:
 
             def draw() -> str:
-                return _text(args, judged(reader, describe_group(reader, layout, args.group)), ends)
+                return _text(
+                    args, judged(reader, describe_any_group(reader, layout, args.group)), ends
+                )
 
             if args.watch:
                 draw_again(draw, args.interval_ms / 1000, args.times, json_lines=args.json)
@@ -238,7 +248,23 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
 
 
 def _note(group: GroupSnapshot) -> str:
-    """What must not be overlooked, as a line."""
+    """What must not be overlooked, in lines."""
+    return _pinned(group) + _about(group)
+
+
+def _pinned(group: GroupSnapshot) -> str:
+    """Who is to run it, where somebody has said that."""
+    if not group.pinned:
+        return ""
+    waits = machine_waits(group, Machine(group.pinned))
+    return (
+        f"Consumer group '{group.group}' is pinned {group.pinned}{': ' if waits else ''}{waits}.\n"
+    )
+
+
+def _about(group: GroupSnapshot) -> str:
+    if group.led is not None and group.led.members:
+        return "".join(f"{line}\n" for line in led_lines(group.group, group.led, wall_ms()))
     if not group.members:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:
@@ -274,4 +300,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {
     "rebalance": change.rebalance_group,
     "delete": change.delete_groups,
     "mode": mode.run,
+    "machine": machine.run,
 }

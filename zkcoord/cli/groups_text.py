@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zkcoord.cli import groups_led_text as led
 from zkcoord.core.model import Member, TopicPartition
 from zkcoord.text_table import WIDTH_MIN, table
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed, GroupSnapshot
@@ -75,7 +76,7 @@ def offsets_table(group: GroupSnapshot, ends: Ends) -> str:
                 *_whereabouts(group, member),
             ]
         )
-    for member in sorted(set(group.members) - set(group.holders.values())):
+    for member in sorted(set(group.names) - set(group.holders.values())):
         rows.append([group.group, *[MISSING] * 5, member, *_whereabouts(group, member)])
     return table(OFFSET_COLUMNS, rows)
 
@@ -84,6 +85,8 @@ def members_table(group: GroupSnapshot, verbose: bool) -> str:
     """One row per member; `verbose` adds what it owns and, where a gateway's clients are among
     them, the library of each and its gateway.
     """
+    if group.led is not None and group.is_led:
+        return led.led_members_table(group.group, group.led, verbose, _assignment)
     static = any(map(_instance, group.members.values()))
     wire = verbose and any(member.gateway for member in group.members.values())
     rows = []
@@ -108,15 +111,20 @@ def members_table(group: GroupSnapshot, verbose: bool) -> str:
 
 def state_table(group: GroupSnapshot, verbose: bool) -> str:
     """One row; `verbose` adds generation, epoch and what began the last rebalance."""
+    led_by_client = group.led if group.is_led else None
     row = [
         group.group,
         coordinator_name(group.coordinator),
-        group.metadata.assignor or MISSING,
+        (led_by_client.protocol if led_by_client is not None else group.metadata.assignor)
+        or MISSING,
         group.state.value,
-        str(len(group.members)),
+        str(len(group.names)),
     ]
     if not verbose:
         return table(STATE_COLUMNS, [row])
+    if led_by_client is not None:
+        cells = led.led_state_cells(led_by_client, group.coordinator.epoch)
+        return table((*STATE_COLUMNS[:-1], *led.MORE_STATE_COLUMNS), [row[:-1] + cells])
     outstanding = sum(len(commands) for commands in group.commands.values())
     more = [
         str(group.metadata.generation),
@@ -163,6 +171,8 @@ def list_json(groups: Sequence[GroupListed], coordinator: CoordinatorSeen) -> di
                 "members": g.members,
                 "generation": g.generation,
                 "topics": list(g.topics),
+                "client_led": g.client_led,
+                "protocol_type": g.protocol_type,
                 "malformed": [_malformed(m) for m in g.malformed],
             }
             for g in groups
@@ -173,6 +183,24 @@ def list_json(groups: Sequence[GroupListed], coordinator: CoordinatorSeen) -> di
 
 def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
     """All that a group consists of."""
+    found = _group_json(group, ends)
+    by_client = group.led
+    if by_client is None or not group.is_led:
+        return {**found, "client_led": None, "machine": group.pinned or "auto"}
+    members = sorted(by_client.members, key=lambda one: one.member_id)
+    return {
+        **found,
+        "generation": by_client.generation,
+        "assignor": by_client.protocol,
+        "protocol": "classic",
+        "members": [led.led_member_json(by_client, one) for one in members],
+        "ownership": {name: ranges_of(group.held_by(name)) for name in group.names},
+        "client_led": led.led_json(by_client),
+        "machine": group.pinned or "auto",
+    }
+
+
+def _group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
     metadata = group.metadata
     return {
         "group": group.group,
@@ -386,7 +414,10 @@ def _whereabouts(group: GroupSnapshot, name: str) -> tuple[str, str]:
     """A member's host and client id; an old consumer's host is in its name."""
     member = group.members.get(name)
     if member is None:
-        return MISSING, MISSING
+        one = group.led.by_id.get(name) if group.led is not None else None
+        return (
+            (MISSING, MISSING) if one is None else (one.host or MISSING, one.client_id or MISSING)
+        )
     return member.host or origin_of(group.group, name) or MISSING, member.client or MISSING
 
 

@@ -193,6 +193,17 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
             _text(record, "cause"),
             _text(record, "trigger"),
         )
+    if kind == "client-led rebalance":
+        out = record.get("out")
+        return (
+            f"client-led rebalance {_text(record, 'generation')}"
+            + (f", {len(out)} out" if isinstance(out, list) and out else ""),
+            _text(record, "cause"),
+            _text(record, "trigger"),
+        )
+    if kind == "client-led group":
+        after = _text(record, "after")
+        return f"client-led: {after}" if after else kind, _text(record, "reason"), ""
     if kind == "term":
         older = (
             f"an earlier lease of {_text(record, 'older_lease_ms')} ms is waited for"

@@ -40,6 +40,7 @@ from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.backoff import delay_ms, growing
+from zkcoord.zk.classic.figures import ClassicFigures
 from zkcoord.zk.contact_clock import ContactClockPort
 from zkcoord.zk.mirror.mirror import GROUPS_PER_SLICE, Mirror
 from zkcoord.zk.mirror.pending_reads import SizeLimits
@@ -70,7 +71,7 @@ from zkcoord.zk.term.election import (
     Waiting,
     Won,
 )
-from zkcoord.zk.term.services import TermServices
+from zkcoord.zk.term.services import TermServices, led_seen
 from zkcoord.zk.term.work_meter import WorkMeter
 from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes.matching import PatternMatches
@@ -133,6 +134,7 @@ class CoordinatorDriver:
         self.ask = ask
         self.roles = roles
         self.obstacles = Obstacles()
+        self.led_figures = ClassicFigures(wall_clock)
         self.meter = WorkMeter(
             cpu_ns,
             lambda group: self.core.queue.is_heavy(group, self.clock()),
@@ -357,6 +359,7 @@ class CoordinatorDriver:
             self._close,
             lambda: len(self.core.groups),
             self.core.has_members,
+            self.led_figures,
         )
         self.services.begin()
 
@@ -486,12 +489,12 @@ class CoordinatorDriver:
 
     def status(self) -> Mapping[str, object]:
         """A snapshot for metrics and HTTP (call it on the loop's thread)."""
-        contact = self.clock() - self.port.contact_ms if self.port is not None else -1
         return {
             **self.core.status(),
+            "led": led_seen(self.services, self.led_figures),
             "connected": self.connected,
             "session_id": self.session_id,
-            "contact_age_ms": contact,
+            "contact_age_ms": self.clock() - self.port.contact_ms if self.port else -1,
             "failure": self.failure or "",
             "waiting": self.obstacles.waiting,
         }

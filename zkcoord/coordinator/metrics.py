@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from zkcoord import __version__
+from zkcoord.coordinator.led_metrics import LedMetrics
 from zkcoord.core.model import GroupState
+from zkcoord.zk.classic.figures import ClassicSeen
 
 CAUSES = (
     "member joined",
@@ -54,6 +56,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._make_gauges(self.registry)
         self._make_counters(self.registry)
+        self.led = LedMetrics(self.registry)
         self._begin()
 
     def _make_gauges(self, registry: CollectorRegistry) -> None:
@@ -185,6 +188,8 @@ class Metrics:
             self.moved.inc(_number(record, "moved"))
             self.commands.labels("start-fetcher").inc(_number(record, "starts"))
             self.commands.labels("stop-fetcher").inc(_number(record, "stops"))
+        elif kind == "client-led rebalance":
+            self.led.rebalanced(str(record.get("cause", "")), _number(record, "duration_ms"))
         elif kind == "evicted":
             self.evictions.inc()
         elif kind == "assignor":
@@ -221,6 +226,8 @@ class Metrics:
             (self.malformed_now, "malformed"),
         ):
             gauge.set(_number(status, name))
+        led = status.get("led")
+        self.led.refresh(led if isinstance(led, ClassicSeen) else ClassicSeen())
         self.events_queued.set(events_queued)
         self.journal_lost.set(journal_lost)
 

@@ -330,6 +330,7 @@ class CoordinatorService:
 
     def _groups(self) -> HttpAnswer:
         epoch, waiting, count, groups = self._ask(self._summaries)
+        led, led_count = self._ask(self._led_summaries)
         return document(
             {
                 "leading": epoch is not None,
@@ -337,6 +338,8 @@ class CoordinatorService:
                 "waiting": waiting,
                 "groups": [dict(zip(SUMMARY, group, strict=True)) for group in groups],
                 "left_off": count - len(groups),
+                "client_led": led,
+                "client_led_left_off": led_count - len(led),
             }
         )
 
@@ -350,12 +353,21 @@ class CoordinatorService:
         waiting = self.driver.obstacles.waiting
         return epoch, waiting, len(core.groups), [group_summary(core.groups[n]) for n in names]
 
+    def _led_summaries(self) -> tuple[list[dict[str, object]], int]:
+        """The same of groups whose leader is a client."""
+        if self.driver.services is None:
+            return [], 0
+        classic = self.driver.services.classic
+        names = classic.names
+        return [classic.summary(name) for name in names[:GROUPS_SHOWN_MAX]], len(names)
+
 
 LEADING, STANDING_BY = "leading", "standing by"
 READY = (LEADING, STANDING_BY)
 LOGGED = {
     "term": (logging.INFO, "term of office"),
     "rebalance": (logging.INFO, "rebalanced"),
+    "client-led rebalance": (logging.INFO, "client-led group rebalanced"),
     "evicted": (logging.WARNING, "member evicted"),
     "malformed": (logging.WARNING, "malformed node left out"),
     "waiting": (logging.WARNING, "cannot lead, and waits"),

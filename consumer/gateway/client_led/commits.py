@@ -5,6 +5,7 @@ one member are stored one after the other, as they came.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from consumer.gateway.wire.committing import judged
 from consumer.gateway.wire.requests import Answer, CommitAnswer, CommitRequest
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
-from zkcoord.znodes.names import is_partition
+from zkcoord.znodes.names import is_partition, shown
+
+log = logging.getLogger(__name__)
 
 TRIES_MAX = 5
-
+NOT_STORED = "offsets of client-led group %s are not stored, by a defect: please report it"
 
 Codes = dict[TopicPartition, WireCode]
 Stored = Callable[[Codes | None], None]
@@ -64,15 +67,25 @@ class Storing:
         self._store = store
         self._on_pool = on_pool
         self._post = post
+        self._told = False
 
     def store(self, commit: MembersCommit, done: Stored) -> None:
         """Store it; `done` hears the code of each partition; None: the state has changed, and what
-        is stored is to be stored again by whoever may.
+        is stored is to be stored again by whoever may. A defect is answered as a broker's would be:
+        UNKNOWN_SERVER_ERROR, of what is not known to be stored.
         """
 
         def work() -> None:
             codes: Codes = {}
-            fenced = any(self._store.commit_of_member(commit, codes))
+            fenced = False
+            try:
+                fenced = any(self._store.commit_of_member(commit, codes))
+            except Exception:  # thread main: its client must hear something
+                if not self._told:  # one defect may meet every commit
+                    self._told = True
+                    log.exception(NOT_STORED, shown(commit.group))
+                left = commit.offsets.keys() - codes.keys()
+                codes.update(dict.fromkeys(left, WireCode.UNKNOWN_SERVER_ERROR))
             self._post(lambda: done(None if fenced else codes))
 
         self._on_pool(work)

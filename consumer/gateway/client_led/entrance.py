@@ -8,6 +8,7 @@ their order. Everything here runs on the members' loop.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
@@ -24,7 +25,16 @@ from consumer.gateway.wire.requests import (
     refusal,
 )
 from zkcoord.core.error_codes import WireCode
-from zkcoord.znodes.names import is_group
+from zkcoord.znodes.classic.pin import Machine
+from zkcoord.znodes.names import is_group, shown
+
+log = logging.getLogger(__name__)
+
+REFUSED_MAX = 100
+COORDINATED = (
+    "group %s is pinned coordinated (zkcoord groups machine), and client %s of %s, which lists no"
+    " assignor that is known, is refused: have it list one, or change the pin"
+)
 
 
 class MembersEntrance:
@@ -35,6 +45,7 @@ class MembersEntrance:
         self._led = led
         self._looking: dict[str, list[WaitingLed]] = {}
         self._looks = 0
+        self._refused: set[str] = set()
         led.serve = self._serve
 
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
@@ -45,6 +56,9 @@ class MembersEntrance:
             return self._wire.request(ticket, caller, request)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
+        if isinstance(request, JoinRequest) and not self._led.watching.pins.are_known:
+            code = WireCode.COORDINATOR_NOT_AVAILABLE
+            return self.answer(WaitingLed(ticket, caller, request, 0), code)
         if group is None and of_clients and name not in self._looking:
             group = self._led.open(name)
         if group is not None:
@@ -75,9 +89,7 @@ class MembersEntrance:
             self.answer(one, WireCode.NOT_COORDINATOR)
         elif seen is None and is_join:
             self.answer(one, WireCode.COORDINATOR_NOT_AVAILABLE)
-        elif (seen is not None and seen.view.state.members) or (
-            isinstance(request, JoinRequest) and is_of_clients(request)
-        ):
+        elif seen is not None and (seen.view.state.members or self._would_lead(request, seen)):
             group = self._led.open(request.group)
             self._led.when_seen(group, one.ticket, one.caller, request)
         else:
@@ -86,11 +98,33 @@ class MembersEntrance:
     def _serve(self, group: LedGroup, one: WaitingLed) -> None:
         """It is known what was decided of a group that is served here, or was to be."""
         request = one.request
-        of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
-        if group.is_led or of_clients:
+        is_led = group.is_led
+        pinned = self._led.watching.pins.of(group.name)
+        if not is_led and self._would_lead(request, group.seen):
+            if pinned is Machine.COORDINATED:
+                return self._refuse(one)
+            is_led = True
+        if is_led:
             self._led.request(group, one)
         else:
             self._wire.request(one.ticket, one.caller, request)
+
+    def _would_lead(self, request: Request, seen: LedSeen) -> bool:
+        """Whether this makes a group that has no members one that clients lead. Who need not may
+        not while others are registered: they are of the other kind.
+        """
+        if not isinstance(request, JoinRequest):
+            return False
+        pinned = self._led.watching.pins.of(request.group) is Machine.CLIENT_LED
+        return is_of_clients(request) or (pinned and not seen.is_assigned)
+
+    def _refuse(self, one: WaitingLed) -> None:
+        """An operator has said that no client leads this group."""
+        group = one.request.group
+        if group not in self._refused and len(self._refused) < REFUSED_MAX:
+            self._refused.add(group)
+            log.warning(COORDINATED, shown(group), shown(one.caller.client_id), one.caller.host)
+        self.answer(one, WireCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _is_known(self, request: Request) -> bool:
         """Whether the members named are those of a group that the coordinator assigns. Who would be

@@ -30,8 +30,8 @@ class WaitingLed:
 @dataclass(slots=True, eq=False)
 class LedAsk:
     """A client's request that the coordinator is asked. `refusal`: what is answered where nobody
-    waits any more; `member`: whose it is, where that is served here; `join`: who joins. `handle`:
-    takes it back.
+    waits any more; `member`: whose it is, where that is served here; `join`: who joins, with
+    which `library`. `handle`: takes it back.
     """
 
     group: LedGroup
@@ -40,6 +40,7 @@ class LedAsk:
     refusal: Answer
     member: LedMember | None = None
     join: ClassicJoin | None = None
+    library: str = ""
     handle: OpenAsk | None = None
 
 

@@ -28,6 +28,7 @@ from consumer.gateway.client_led.translating import (
 )
 from consumer.gateway.client_led.waiting import WaitingForGroups
 from consumer.gateway.client_led.watching import LedSeen, Watching
+from consumer.gateway.operation.led_owners import CommitsOfOthers
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
@@ -74,8 +75,9 @@ have it besides.
 
 class LedGroups:
     """See the module. `answer` takes each answer with its ticket, once; `new_id` makes a member
-    id's random part; `serve` takes requests that have waited until their group was read. A driver
-    of the members' loop, and a user of the gateway's own session.
+    id's random part; `gateway` is where clients find it; `serve` takes requests that have waited
+    until their group was read. A driver of the members' loop, and a user of the gateway's own
+    session.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class LedGroups:
         new_id: Callable[[], str],
         limits: GroupLimits,
         times: WireTimes,
+        gateway: str = "",
     ) -> None:
         self.clock = clock
         self.answer = answer
@@ -102,8 +105,9 @@ class LedGroups:
         paths = ClassicPaths(layout)
         self._asking = Asking(paths, acl, clock)
         self.watching = Watching(paths, self._seen)
-        self._presences = Presences(paths, acl, self._moved)
+        self._presences = Presences(paths, acl, self._moved, gateway)
         self._commits = LedCommits(storing, self.watching, answer)
+        self.of_others = CommitsOfOthers(self.watching.blobs)
         self._wakes: Wakes[LedMember] = Wakes()
         self._waiting = WaitingForGroups(clock)
         self._members_of: dict[int, dict[int, LedMember]] = {}  # of connections
@@ -146,6 +150,7 @@ class LedGroups:
         if group.is_idle and self.groups.get(group.name) is group:
             del self.groups[group.name]
             self.watching.forget(group.name)
+            self.of_others.forget(group.name)
 
     def _seen(self, name: str, seen: LedSeen) -> None:
         group = self.groups[name]
@@ -176,9 +181,16 @@ class LedGroups:
             case LeaveRequest():
                 self._leave(group, ticket, request)
             case CommitRequest():
-                member = self._served(group, request.member_id, request.instance)
+                member = self._served(group, caller, request.member_id, request.instance)
                 if self._commits.commit(group, member, ticket, request) and member is not None:
                     self._heard(member, caller)
+                    self.of_others.committed(
+                        group.name,
+                        group.view.state,
+                        group.seen.version,
+                        member.member_id,
+                        request.offsets,
+                    )
 
     def _join(self, group: LedGroup, ticket: int, caller: Caller, request: JoinRequest) -> None:
         fresh = drawn_id(request, caller, self._new_id())
@@ -186,8 +198,8 @@ class LedGroups:
         if isinstance(join, WireCode):
             return self.answer(ticket, JoinAnswer(join, request.member_id))
         refused = JoinAnswer(WireCode.NOT_COORDINATOR, request.member_id)
-        member = self._served(group, request.member_id, request.instance)
-        ask = LedAsk(group, ticket, caller.connection, refused, member, join)
+        member = self._served(group, caller, request.member_id, request.instance)
+        ask = LedAsk(group, ticket, caller.connection, refused, member, join, caller.library)
         longest = max(request.rebalance_timeout_ms, request.session_timeout_ms)
         return self._ask(ask, caller, join, longest, self._joined)
 
@@ -196,7 +208,7 @@ class LedGroups:
         if isinstance(sync, WireCode):
             return self.answer(ticket, SyncAnswer(sync))
         code = group.view.knows(request.member_id, request.instance)
-        member = self._served(group, request.member_id, request.instance)
+        member = self._served(group, caller, request.member_id, request.instance)
         if code is not WireCode.NONE or member is None:
             return self.answer(ticket, SyncAnswer(code))
         current = group.view.member(request.member_id)
@@ -210,7 +222,7 @@ class LedGroups:
     ) -> None:
         beats = to_beat(request)
         code = group.view.beat(beats)
-        member = self._served(group, request.member_id, request.instance)
+        member = self._served(group, caller, request.member_id, request.instance)
         if member is None or code not in (WireCode.NONE, WireCode.REBALANCE_IN_PROGRESS):
             return self.answer(ticket, BeatAnswer(code))
         self._attach(member, caller.connection)
@@ -292,8 +304,8 @@ class LedGroups:
         if answer.code is WireCode.NONE:
             member = group.members.get(answer.member_id)
             if member is None:
-                member = self._new(group, answer.member_id, ask.join.instance)
-            self._presences.hold(group.name, member.member_id)
+                member = self._new(group, answer.member_id, ask.join.instance, ask.library)
+            self._presences.hold(group.name, member.member_id, member.library)
             member.session_timeout_ms = ask.join.session_timeout_ms
             member.heard(self.clock(), ask.connection)
             self._attach(member, ask.connection)
@@ -339,25 +351,29 @@ class LedGroups:
 
     # members
 
-    def _served(self, group: LedGroup, member_id: str, instance: str | None) -> LedMember | None:
+    def _served(
+        self, group: LedGroup, caller: Caller, member_id: str, instance: str | None
+    ) -> LedMember | None:
         """The member, if it is one: from now on it is served here."""
         if group.view.knows(member_id, instance) is not WireCode.NONE:
             return None
         member = group.members.get(member_id)
         current = group.view.member(member_id)
         if member is None and current is not None:
-            member = self._new(group, member_id, current.instance)
+            member = self._new(group, member_id, current.instance, caller.library)
             member.returned()
             member.session_timeout_ms = current.session_timeout_ms
         elif member is not None:
-            self._presences.hold(group.name, member_id)
+            self._presences.hold(group.name, member_id, member.library)
         return member
 
-    def _new(self, group: LedGroup, member_id: str, instance: str | None) -> LedMember:
+    def _new(
+        self, group: LedGroup, member_id: str, instance: str | None, library: str
+    ) -> LedMember:
         low_ms = self.limits.min_session_timeout_ms
-        member = LedMember(group.name, member_id, instance, low_ms, self.times)
+        member = LedMember(group.name, member_id, instance, low_ms, self.times, library)
         group.members[member_id] = member
-        self._presences.hold(group.name, member_id)
+        self._presences.hold(group.name, member_id, library)
         log.info("member %s of client-led group %s is here", shown(member_id), shown(group.name))
         return member
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
+from consumer.gateway.address import Address
 from consumer.gateway.client_led.commits import Storing
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.options import GatewayOptions
@@ -23,7 +24,8 @@ def led_groups(
 ) -> LedGroups:
     """Those of a gateway."""
     layout, limits, times = options.layout, options.limits, options.times
-    return LedGroups(session, layout, acl, storing, boot_ms, answer, _random, limits, times)
+    own = str(Address(options.host, options.listen.port))
+    return LedGroups(session, layout, acl, storing, boot_ms, answer, _random, limits, times, own)
 
 
 def _random() -> str:

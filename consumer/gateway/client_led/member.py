@@ -43,11 +43,13 @@ class LedMember:
         instance: str | None,
         session_timeout_ms: int,
         times: WireTimes,
+        library: str = "",
     ) -> None:
         self.group = group
         self.member_id = member_id
         self.instance = instance
         self.session_timeout_ms = session_timeout_ms
+        self.library = library
         self.presence = Presence()
         self.beat: Parked | None = None
         self.beats: ClassicBeat | None = None

@@ -28,6 +28,7 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.classic.presence import ServedBy, encode_presence
 
 TRIES_MAX = 5
 
@@ -43,26 +44,33 @@ class PresenceStep(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class HeldMember:
-    """A member that is served here. `is_asked`: its node is being made just now."""
+    """A member that is served here. `is_asked`: its node is being made just now; `data`: what it
+    says for people.
+    """
 
     group: str
     member_id: str
+    data: bytes = b""
     step: PresenceStep = PresenceStep.WANTED
     is_asked: bool = False
 
 
 class Presences:
-    """See the module. `lost(group, member)` is told of members that another gateway serves now."""
+    """See the module. `lost(group, member)` is told of members that another gateway serves now;
+    `gateway` is where clients find this one.
+    """
 
     def __init__(
         self,
         paths: ClassicPaths,
         acl: tuple[AclEntry, ...],
         lost: Callable[[str, str], None],
+        gateway: str = "",
     ) -> None:
         self._paths = paths
         self._acl = acl
         self._lost = lost
+        self._gateway = gateway
         self._port: Port | None = None
         self._session_id = 0
         self._held: dict[str, HeldMember] = {}  # by path
@@ -70,12 +78,13 @@ class Presences:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, group: str, member_id: str) -> None:
-        """This gateway serves a member from now on."""
+    def hold(self, group: str, member_id: str, library: str = "") -> None:
+        """This gateway serves a member from now on; `library`: what its client is."""
         path = self._paths.presence(group, member_id)
         held = self._held.get(path)
         if held is None:
-            held = self._held[path] = HeldMember(group, member_id)
+            data = encode_presence(ServedBy(library, self._gateway))
+            held = self._held[path] = HeldMember(group, member_id, data)
             self._make(path, held)
         elif held.step is PresenceStep.DROPPED:
             held.step = PresenceStep.WANTED
@@ -185,7 +194,7 @@ class Presences:
                 held.is_asked = False  # it is made on the next connection
 
         held.is_asked = True
-        create = Create(path, b"", ephemeral=True, acl=self._acl)
+        create = Create(path, held.data, ephemeral=True, acl=self._acl)
         ops: list[Op] = [Delete(path), create] if there else [create]
         port.multi(ops, made)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consumer.gateway.client_led.watching import LedSeen, parts_of, seen_of
+from consumer.gateway.client_led.watching import LedSeen, seen_of
 from zkcoord.core.classic.requests import BlobRef, ClassicDescribed
 from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, GetChildren, GetData, Node, Read
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.paths import ClassicPaths

@@ -6,14 +6,19 @@ for each other. Everything here runs on the members' loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Malformed
+from zkcoord.core.shared import KEEPER
+from zkcoord.zk.classic.blobs import parts_of
+from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.port import (
+    Children,
     Fired,
+    GetChildren,
     GetData,
     Node,
     Port,
@@ -23,9 +28,11 @@ from zkcoord.zk.port import (
     ReadResult,
     WatchMode,
 )
+from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
+    ClassicPinAt,
     ClassicRoundAt,
     ClassicStateAt,
 )
@@ -35,8 +42,6 @@ from zkcoord.znodes.names import shown
 log = logging.getLogger(__name__)
 
 LOOKS_MAX = 10_000
-BLOBS_BYTES_PER_READ = 512 * 1024
-BLOBS_PER_READ = 500
 TOLD_MAX = 100
 NOBODY = -1
 
@@ -44,14 +49,17 @@ NOBODY = -1
 @dataclass(frozen=True, slots=True)
 class LedSeen:
     """A group at one moment. `version`: of its state, which fences commits (`NOBODY`: it has
-    none).
+    none). `is_assigned`: whether somebody is registered whom the coordinator assigns.
     """
 
     view: ClassicView
     version: int
+    is_assigned: bool = False
 
 
-def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malformed:
+def seen_of(
+    group: str, state: ReadAnswer, begun: ReadAnswer, ids: ReadAnswer | None = None
+) -> LedSeen | Malformed:
     """What these nodes of a group say."""
     found: ClassicState | None = None
     version = NOBODY
@@ -63,7 +71,9 @@ def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malfo
     since = decode_round(group, begun.data) if isinstance(begun, Node) else ClassicRound()
     if isinstance(since, Malformed):
         since = ClassicRound()  # a hint, and the coordinator decides without it
-    return LedSeen(ClassicView(found, since), version)
+    registered = ids.names if isinstance(ids, Children) else ()
+    is_assigned = any(names.is_member(name) and name != KEEPER for name in registered)
+    return LedSeen(ClassicView(found, since), version, is_assigned)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +95,7 @@ class Watching:
         self._port: Port | None = None
         self._watched: dict[str, WatchedGroup] = {}
         self._looks = 0
+        self.pins = Pins(paths, self._strange)
         self._told: set[str] = set()
 
     # the session
@@ -92,6 +103,8 @@ class Watching:
     def connected(self, port: Port, new: bool) -> None:
         """See `UsesSession`. All is read again."""
         self._port = port
+        port.watch(self._paths.pins, WatchMode.RECURSIVE, lambda result: None)
+        self.pins.read_all(port)
         for group in self._watched:
             self._watched[group] = WatchedGroup()
             self._begin(port, group)
@@ -99,7 +112,9 @@ class Watching:
     def fired(self, event: Fired) -> None:
         """See `UsesSession`."""
         where = self._paths.locate(event.path)
-        if isinstance(where, ClassicStateAt | ClassicRoundAt) and where.group in self._watched:
+        if isinstance(where, ClassicPinAt):
+            self.pins.changed(where.group)
+        elif isinstance(where, ClassicStateAt | ClassicRoundAt) and where.group in self._watched:
             self.read_again(where.group)
 
     # those that are served
@@ -148,16 +163,21 @@ class Watching:
         port.read(self._reads(group), read)
 
     def _reads(self, group: str) -> list[Read]:
-        return [GetData(self._paths.state(group)), GetData(self._paths.round(group))]
+        paths = self._paths
+        ids = GetChildren(paths.layout.ids(group))
+        return [GetData(paths.state(group)), GetData(paths.round(group)), ids]
 
     def _decoded(self, group: str, answers: Sequence[ReadAnswer]) -> LedSeen:
         found = seen_of(group, *answers)
         if isinstance(found, LedSeen):
             return found
-        if group not in self._told and len(self._told) < TOLD_MAX:
-            self._told.add(group)
-            log.warning("what was decided of group %s cannot be read: %s", shown(group), found)
+        self._strange(found)
         return LedSeen(ClassicView(None), NOBODY)
+
+    def _strange(self, bad: Malformed) -> None:
+        if bad.name not in self._told and len(self._told) < TOLD_MAX:
+            self._told.add(bad.name)
+            log.warning("what is said of group %s cannot be read: %s", shown(bad.name), bad)
 
     # others
 
@@ -211,17 +231,3 @@ class Watching:
 
         reads = [GetData(self._paths.blob(group, ref.digest)) for ref in parts[0]]
         return self._port.read(reads, read)
-
-
-def parts_of(refs: Iterable[BlobRef]) -> Iterator[list[BlobRef]]:
-    """What is read at once, by number and by size."""
-    part: list[BlobRef] = []
-    size = 0
-    for ref in refs:
-        if part and (len(part) >= BLOBS_PER_READ or size + ref.size > BLOBS_BYTES_PER_READ):
-            yield part
-            part, size = [], 0
-        part.append(ref)
-        size += ref.size
-    if part:
-        yield part

@@ -17,6 +17,7 @@ from prometheus_client.core import (
 )
 
 from consumer.gateway.operation.figures import API_NAMES, BUCKETS_S, OTHER, RelayFigures
+from consumer.gateway.operation.led_seen import LedServed
 from consumer.gateway.operation.members_seen import MembersSeen
 from zkcoord import __version__
 from zkcoord.core.error_codes import WireCode
@@ -53,10 +54,17 @@ class _Fixed:
         yield from self._families
 
 
-def metrics_text(figures: RelayFigures, members: MembersSeen, seen: GatewaySeen) -> bytes:
+def metrics_text(
+    figures: RelayFigures,
+    members: MembersSeen,
+    seen: GatewaySeen,
+    led: LedServed | None = None,
+) -> bytes:
     """Prometheus' text format."""
     registry = CollectorRegistry()
-    registry.register(_Fixed([*_gauges(figures, members, seen), *_counters(figures, members)]))
+    of_led = _led(led if led is not None else LedServed())
+    families = (*_gauges(figures, members, seen), *_counters(figures, members), *of_led)
+    registry.register(_Fixed(families))
     return generate_latest(registry)
 
 
@@ -93,6 +101,18 @@ def _gauges(figures: RelayFigures, members: MembersSeen, seen: GatewaySeen) -> I
         ),
         members.parked,
     )
+
+
+def _led(led: LedServed) -> Iterator[Metric]:
+    prefix = PREFIX + "client_led_"
+    yield GaugeMetricFamily(prefix + "members", "Members of client-led groups.", value=led.members)
+    for name, text, label, values in (
+        ("groups", "Client-led groups with members here, by state.", "state", led.states),
+        ("waiting", "Requests about them without an answer, by kind.", "kind", led.waits),
+    ):
+        yield _labelled(GaugeMetricFamily(prefix + name, text, labels=[label]), values)
+    text = "Partitions committed that another member of a client-led group has."
+    yield CounterMetricFamily(prefix + "commits_of_others", text, value=led.of_others)
 
 
 def _counters(figures: RelayFigures, members: MembersSeen) -> Iterator[Metric]:

@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Protocol, TypeVar
 
 from consumer.gateway.address import Address
+from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.cluster import ClusterSeen
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.neighbours import Neighbours
@@ -24,6 +25,7 @@ from consumer.gateway.operation.ending import GatewayEnd
 from consumer.gateway.operation.exposition import GatewaySeen, metrics_text
 from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.operation.leader_watch import LeaderWatch
+from consumer.gateway.operation.led_seen import led_groups_seen, led_served
 from consumer.gateway.operation.members_seen import group_names, groups_seen, members_seen
 from consumer.gateway.own_session import OwnSession
 from zkcoord.config.settings import HttpOptions
@@ -49,6 +51,7 @@ class Watched(Protocol):
 
     figures: RelayFigures
     groups: WireGroups
+    led: LedGroups
     members: Loop
     direct: DirectMembers
     leader: LeaderWatch
@@ -152,14 +155,21 @@ class Reports:
     def _make_metrics(self) -> HttpAnswer:
         members = self._ask_members(lambda: members_seen(self.gateway.groups))
         seen = self._ask_events(lambda: seen_now(self.gateway))
-        text = metrics_text(self.gateway.figures, members, seen)
+        led = self._ask_members(lambda: led_served(self.gateway.led))
+        text = metrics_text(self.gateway.figures, members, seen, led)
         return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, text)
 
     def _make_groups(self) -> HttpAnswer:
         split = self.gateway.direct.split
         groups, count = self._ask_members(lambda: groups_seen(self.gateway.groups, split))
+        led, led_count = self._ask_members(lambda: led_groups_seen(self.gateway.led))
         return document(
-            {"groups": [asdict(one) for one in groups], "left_off": count - len(groups)}
+            {
+                "groups": [asdict(one) for one in groups],
+                "left_off": count - len(groups),
+                "client_led": [asdict(one) for one in led],
+                "client_led_left_off": led_count - len(led),
+            }
         )
 
     def _make_readiness(self) -> str:

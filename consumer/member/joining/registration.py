@@ -28,6 +28,9 @@ from consumer.member.joining.whose_group import (
     REGISTRATIONS_LISTED_MAX,
     REGISTRATIONS_SEEN_MAX,
     if_not_used_elsewhere,
+    in_use,
+    led_by_clients,
+    reads_of_leader,
     see_whose,
 )
 from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
@@ -60,7 +63,7 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.zk.term.election import leads
-from zkcoord.znodes import codec, names
+from zkcoord.znodes import codec
 from zkcoord.znodes.codec import EpochData
 from zkcoord.znodes.paths import Layout
 
@@ -200,6 +203,7 @@ class Registration:
             GetData(other.ids(group)),
             GetData(lay.group(group)),
             GetData(lay.mode(group)),
+            *reads_of_leader(lay, group),
             *(GetData(lay.topic(t)) for t in topics),
             *(GetData(p) for p in self.nodes.paths),
         ]
@@ -208,7 +212,8 @@ class Registration:
     def _looked(self, topics: tuple[str, ...], result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return
-        epoch, leader, other_leader, ids, other_ids, group_node, mode_node, *rest = result.answers
+        epoch, leader, other_leader, ids, other_ids, group_node, *more = result.answers
+        mode_node, led, pin, *rest = more
         # what may not be read there is nobody's word, and keeps nobody out
         judged = (epoch, leader, ids, other_ids, group_node, *rest)
         denied = next((a for a in judged if isinstance(a, Denied)), None)
@@ -231,6 +236,9 @@ class Registration:
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
         nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
         size = ids.stat.num_children if isinstance(ids, Node) else 0
+        why = led_by_clients(self.options.group, led, pin, is_empty=not size)
+        if why:
+            return self._fail(FailureCode.REJECTED, why)
         port, layout, group = self.port, self.layout, self.options.group
         self._if_not_led_elsewhere(
             other_leader,
@@ -368,19 +376,8 @@ class Registration:
         judge_other_leader(self.port, self.roles, self.layout, judged)
 
     def _taken(self, members: Sequence[str]) -> NotJoined | None:
-        """A consumer id that the user chose is for one process at a time."""
-        chosen = self.options.consumer_id
-        if chosen is None:
-            return None
-        for member in members:
-            if names.origin_of(self.options.group, member) == chosen:
-                return NotJoined(
-                    FailureCode.DUPLICATE_CONSUMER_ID,
-                    f"consumer id {chosen!r} is in use in group {self.options.group} (member"
-                    f" {member}): give each process a consumer_id of its own, or none; if that"
-                    " process has just died, its session must end first",
-                )
-        return None
+        why = in_use(self.options.group, self.options.consumer_id, members)
+        return NotJoined(FailureCode.DUPLICATE_CONSUMER_ID, why) if why else None
 
     def _register(self) -> None:
         self.port.multi(
@@ -417,16 +414,18 @@ class Registration:
                 f"ZooKeeper refused the registration of {self.name}: {result.error.value}",
             )
         exists = isinstance(result, Rejected)
-        self.port.read(
-            [GetData(self.layout.registration(self.options.group, self.name))],
-            lambda r: self._read_back(exists, r),
-        )
+        own = GetData(self.layout.registration(self.options.group, self.name))
+        led, _ = reads_of_leader(self.layout, self.options.group)
+        self.port.read([own, led], lambda r: self._read_back(exists, r))
 
     def _read_back(self, exists: bool, result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return
-        answer = result.answers[0]
+        answer, led = result.answers
         if isinstance(answer, Node) and answer.stat.ephemeral_owner == self.session_id:
+            why = led_by_clients(self.options.group, led, Missing(), is_empty=False)
+            if why:  # they were first: what was decided before this registration is seen now
+                return self._leave(why)
             assert self.seen is not None
             s = self.seen
             return self.done(
@@ -452,6 +451,14 @@ class Registration:
             FailureCode.DUPLICATE_CONSUMER_ID,
             f"another session registered the name {self.name}: start this consumer again",
         )
+
+    def _leave(self, why: str) -> None:
+        def left(result: MultiResult) -> None:
+            if not isinstance(result, Unanswered):
+                self._fail(FailureCode.REJECTED, why)
+
+        own: list[Op] = [Delete(self.layout.registration(self.options.group, self.name))]
+        self.port.multi(own, left)
 
     def _believe_channel(self, then: Callable[[], None]) -> None:
         """A channel is there under this name: nobody but coordinators may make commands in it."""

@@ -1,10 +1,13 @@
-"""Whose a group is that one wants to join: old consumers', or members' of the other layout?"""
+"""Whose a group is that one wants to join: old consumers', members' of the other layout, or of
+clients that lead it?
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
 
+from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Member
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
@@ -14,15 +17,63 @@ from zkcoord.zk.port import (
     GetData,
     Node,
     Port,
+    Read,
     ReadAnswer,
     ReadDone,
     ReadResult,
 )
 from zkcoord.znodes import codec, names
+from zkcoord.znodes.classic.documents import decode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin
 from zkcoord.znodes.paths import Layout
 
 REGISTRATIONS_LISTED_MAX = 20_000
 REGISTRATIONS_SEEN_MAX = 100
+TYPE_CHARS_MAX = 100
+
+
+def reads_of_leader(layout: Layout, group: str) -> tuple[Read, Read]:
+    """What `led_by_clients` is told: what its clients' coordinator decided, and an operator's
+    word.
+    """
+    paths = ClassicPaths(layout)
+    return GetData(paths.state(group)), GetData(paths.pin(group))
+
+
+def led_by_clients(group: str, state: ReadAnswer, pin: ReadAnswer, is_empty: bool) -> str:
+    """Why nobody else may join it, as a sentence; "": they do not lead it. An operator's word is
+    for a group without members (`is_empty`).
+    """
+    led = decode_state(group, state.data) if isinstance(state, Node) else None
+    if isinstance(led, ClassicState) and led.members:
+        kind = names.printable(led.protocol_type, TYPE_CHARS_MAX)
+        return (
+            f"group {group} is led by one of its {len(led.members)} clients (protocol type {kind}),"
+            " which assigns to those alone: stop them all first (`zkcoord groups describe"
+            f" {group} --members` names them), or use another group_id"
+        )
+    said = decode_pin(group, pin.data) if isinstance(pin, Node) else None
+    if is_empty and isinstance(said, Pin) and said.machine is Machine.CLIENT_LED:
+        return (
+            f"an operator has said that clients lead group {group}, and this is no Kafka client at"
+            f" a gateway: say `zkcoord groups machine {group} auto` first, or use another group_id"
+        )
+    return ""
+
+
+def in_use(group: str, chosen: str | None, members: Sequence[str]) -> str:
+    """Why nobody else may have a consumer id that the user chose, which is for one process at a
+    time; "": it is free.
+    """
+    member = next((m for m in members if chosen and names.origin_of(group, m) == chosen), None)
+    if member is None:
+        return ""
+    return (
+        f"consumer id {chosen!r} is in use in group {group} (member {member}): give each process a"
+        " consumer_id of its own, or none; if that process has just died, its session must end"
+        " first"
+    )
 
 
 def see_whose(

@@ -30,6 +30,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.classic_groups import ClassicGroups
+from zkcoord.zk.classic.figures import ClassicFigures
 from zkcoord.zk.port import OPEN_ACL, Create, Delete, Fired, Op, PortEvent, WatchMode
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
@@ -47,6 +48,7 @@ STILL = Weather(latency_max_ms=0, lag_max_ms=0)
 SETTLED_MS = 3
 WAKES_MAX = 10_000
 SESSION_MS = 600_000
+WALL_MS = 1_700_000_000_000
 PATHS = ClassicPaths(Layout.DRAFT)
 
 
@@ -98,6 +100,7 @@ class ServedSide:
             self.failures.append,
             self.assigned.__contains__,
             options=self.options,
+            figures=ClassicFigures(lambda: WALL_MS + self.kernel.now),
         )
         self.groups.begin()
         self.settle()

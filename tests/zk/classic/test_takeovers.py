@@ -21,7 +21,10 @@ from zkcoord.core.classic.requests import (
 from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
-from zkcoord.znodes.classic.documents import decode_state
+from zkcoord.zk.classic import incoming
+from zkcoord.zk.port import Create
+from zkcoord.znodes.classic import documents
+from zkcoord.znodes.classic.documents import ClassicAsk, decode_state, encode_ask
 
 MOMENTS = 24
 ROUNDS_MAX = 40
@@ -170,3 +173,80 @@ def test_moments_are_those_of_the_whole_play() -> None:
     """Later than the last moment nothing is written any more."""
     side, members, witness = play(MOMENTS)
     assert not witness.takes_over and all(member.assignment is not None for member in members)
+
+
+def asks(side: ServedSide, name: str, protocols: bytes = b"x") -> None:
+    """A client joins while nobody leads: the node of its request, in parts where it is long."""
+    join = ClassicJoin("", name, "consumer", (("range", protocols),), 30_000, 10_000, None, False)
+    whole, *parts = encode_ask(ClassicAsk(GROUP, join))
+    node = name.encode().hex().ljust(32, "0")
+    for number, part in enumerate(parts, 1):
+        side.write([Create(PATHS.part(node, number), part, ephemeral=True)])
+    side.write([Create(PATHS.request(node), whole, ephemeral=True)])
+
+
+def leader_of(side: ServedSide) -> str:
+    side.wait(3 * OPTIONS.initial_delay_ms)
+    return side.view().state.leader
+
+
+@pytest.mark.parametrize("order", [("z", "m", "a"), ("m", "a", "z")])
+def test_what_waits_at_a_takeover_is_taken_up_in_the_order_in_which_it_was_made(
+    order: tuple[str, ...],
+) -> None:
+    side = ServedSide(OPTIONS)
+    assert side.groups is not None
+    side.groups.lost()
+    for name in order:
+        asks(side, name)
+    side.restart()
+    assert leader_of(side) == order[0]
+    assert [one.member_id for one in side.view().state.members] == list(order)
+
+
+def test_one_that_is_long_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "PART_BYTES", 200)
+    monkeypatch.setattr(incoming, "READS_AT_ONCE_MAX", 2)
+    side = ServedSide(OPTIONS)
+    assert side.groups is not None
+    side.groups.lost()
+    for name, said in (("z", b"x" * 600), ("m", b"x"), ("y", b"x" * 300), ("a", b"x")):
+        asks(side, name, said)
+    side.restart()
+    assert leader_of(side) == "z"
+    assert [one.member_id for one in side.view().state.members] == ["z", "m", "y", "a"]
+
+
+def test_what_is_made_while_it_looks_comes_after_what_was_there() -> None:
+    side = ServedSide(OPTIONS)
+    assert side.groups is not None
+    side.groups.lost()
+    asks(side, "z")
+    side.restart()
+    side.groups._incoming.begin()  # as where more were there than it keeps
+    side.groups._incoming.made(b"b".hex().ljust(32, "0"))
+    asks(side, "b")
+    assert leader_of(side) == "z"
+    assert [one.member_id for one in side.view().state.members] == ["z", "b"]
+    assert side.groups._incoming.unread == 0
+
+
+def test_one_whose_part_is_gone_is_left_out_and_the_next_is_taken() -> None:
+    side = ServedSide(OPTIONS)
+    node = "0" * 32
+    side.write([Create(PATHS.request(node), b'{"version": 1, "parts": 2}', ephemeral=True)])
+    asks(side, "a")
+    assert leader_of(side) == "a"
+
+
+def test_more_than_are_kept_are_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "REQUESTS_WAITING_MAX", 1)
+    side = ServedSide(OPTIONS)
+    assert side.groups is not None
+    side.groups.lost()
+    order = ["z", "m", "a", "k"]
+    for name in order:
+        asks(side, name)
+    side.restart()
+    assert leader_of(side) == "z"
+    assert [one.member_id for one in side.view().state.members] == order

@@ -46,6 +46,7 @@ def test_what_is_made_is_made_from_the_top_down() -> None:
         "/consumers/groups/coordinator",
         ROOT,
         f"{ROOT}/requests",
+        f"{ROOT}/pins",
         f"{ROOT}/groups",
     )
     assert PATHS.parts("g") == (

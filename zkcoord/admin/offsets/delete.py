@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, argument, children, some
+from zkcoord.admin.common import Progress, argument, children, refuse_led, some
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError
@@ -106,6 +106,7 @@ class OffsetsDeletion:
 
     def _readers(self) -> list[str]:
         """Of the chosen topics those that a member subscribes to."""
+        refuse_led(self.client, self.layout, self.group)
         found = describe_group(self.client, self.layout, self.group)
         read = {topic for topics in found.subscribed.values() for topic in topics}
         return sorted(read & set(self.chosen))

@@ -1,11 +1,16 @@
-"""How long a rebalance waits for those who have not joined yet; and who is silent for too long."""
+"""How long a rebalance waits for those who have not joined yet, and what came of it; and who is
+silent for too long.
+"""
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from .messages import ClassicCause, Rebalanced
 
 STALE_ENTRIES_MAX = 64
+OUT_SAID_MAX = 100
 
 
 @dataclass(slots=True)
@@ -34,6 +39,65 @@ def initial_barrier(now_ms: int, delay_ms: int, rebalance_timeout_ms: int) -> Ba
     """That of a group without members."""
     rest = max(rebalance_timeout_ms - delay_ms, 0)
     return Barrier(now_ms + delay_ms, True, delay_ms, rest)
+
+
+@dataclass(slots=True)
+class RebalanceStory:
+    """What is to be said of a rebalance when it has ended (`Rebalanced`)."""
+
+    cause: ClassicCause
+    began_ms: int
+    joined_ms: int | None = None
+    out: list[str] = field(default_factory=list)
+    again: int = 0
+
+    def begins_again(self) -> None:
+        """Before it has ended."""
+        self.again += 1
+
+    def all_joined(self, now_ms: int) -> None:
+        """Nobody is waited for any more, who had to join."""
+        self.joined_ms = now_ms
+
+    def is_out(self, member_id: str) -> None:
+        """It did not come in time. Of many some are named."""
+        if len(self.out) < OUT_SAID_MAX:
+            self.out.append(member_id)
+
+    def told(
+        self, now_ms: int, generation: int, members: int, last: str, leader: str
+    ) -> Rebalanced:
+        """It has ended; `last`: who joined last."""
+        joined_ms = now_ms if self.joined_ms is None else self.joined_ms
+        return Rebalanced(
+            self.cause,
+            generation,
+            members,
+            now_ms - self.began_ms,
+            joined_ms - self.began_ms,
+            last,
+            leader,
+            tuple(self.out),
+            self.again,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What a rebalance that is under way waits for, and until when at most. `since_ms`: when it
+    began; `unjoined`: members that have not joined yet, `pending`: ids that were given out and have
+    not been used; `unsynced`: members without a SyncGroup, of whom the `leader`'s is needed. An
+    initial one waits for whoever comes.
+    """
+
+    cause: ClassicCause
+    since_ms: int
+    until_ms: int
+    is_initial: bool = False
+    unjoined: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    unsynced: tuple[str, ...] = ()
+    leader: str = ""
 
 
 class Expiries:

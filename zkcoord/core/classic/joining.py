@@ -7,7 +7,7 @@ from dataclasses import replace
 from zkcoord.core.error_codes import WireCode
 
 from .checks import member_code
-from .messages import Dismissed
+from .messages import CauseKind, ClassicCause, Dismissed
 from .rebalance import ClassicRebalance
 from .requests import ClassicJoin, ClassicJoined, ClassicSynced
 from .seats import Seat, member_of
@@ -113,9 +113,10 @@ class Joining:
             self._at.protocol_type = request.protocol_type
         seat = Seat(member_of(request, member_id), is_new=True, is_told=told)
         self._at.seats.add(seat)
-        self._at.seats.joins(seat, ticket)
+        self._rebalance.joins(seat, ticket)
         self._at.expiries.arm(member_id, now_ms + NEW_MEMBER_MS)
-        self._rebalance.may_begin(now_ms, f"{member_id} joins; {words_of(request.reason)}")
+        words = f"{member_id} joins; {words_of(request.reason)}"
+        self._rebalance.may_begin(now_ms, ClassicCause(CauseKind.JOINED, member_id, words))
 
     def _joins_again(self, now_ms: int, ticket: int, request: ClassicJoin) -> WireCode:
         code = member_code(self._at.seats, request.member_id, request.instance)
@@ -128,9 +129,9 @@ class Joining:
             self._at.seats.change(seat, request)
             self._rebalance.take_place(seat, ticket)
             why = "with other metadata" if changed else "again"
-            self._rebalance.may_begin(
-                now_ms, f"{request.member_id} joins {why}; {words_of(request.reason)}"
-            )
+            words = f"{request.member_id} joins {why}; {words_of(request.reason)}"
+            kind = CauseKind.CHANGED if changed else CauseKind.JOINED_AGAIN
+            self._rebalance.may_begin(now_ms, ClassicCause(kind, request.member_id, words))
         else:
             self._at.reply(ticket, self._at.joined(seat, leads))
         return NONE
@@ -157,10 +158,11 @@ class Joining:
             flight.old_id, flight.request = old_id, request
             return
         self._replaced(now_ms, old_id, request)
-        self._at.seats.joins(self._at.seats.seats[request.fresh_id], ticket)
+        self._rebalance.joins(self._at.seats.seats[request.fresh_id], ticket)
         if self._at.phase is not PREPARING:
             why = f"{member.instance} is {request.fresh_id} now; {words_of(request.reason)}"
-            self._rebalance.begin(now_ms, why)
+            cause = ClassicCause(CauseKind.REPLACED, request.fresh_id, why)
+            self._rebalance.begin(now_ms, cause)
 
     def _replaced(self, now_ms: int, old_id: str, request: ClassicJoin) -> None:
         """What waits for the old one is answered that it is another's."""

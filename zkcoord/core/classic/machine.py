@@ -29,11 +29,14 @@ from collections.abc import Callable, Iterator
 
 from zkcoord.core.error_codes import WireCode
 
+from .barrier import Waits
 from .checks import commit_code, generation_code, member_code
 from .joining import Joining
 from .messages import (
     Asked,
+    CauseKind,
     ClassicAction,
+    ClassicCause,
     ClassicInput,
     ClassicTick,
     NotPersisted,
@@ -148,6 +151,20 @@ class ClassicGroup:
         return self._at.seats.leader
 
     @property
+    def protocol_type(self) -> str:
+        """What it is for."""
+        return self._at.protocol_type
+
+    @property
+    def protocol(self) -> str:
+        """What its members have voted for; "" before they have."""
+        return self._at.protocol
+
+    def waits(self) -> Waits | None:
+        """Whom a rebalance waits for that is under way; None: for nobody."""
+        return self._rebalance.waits()
+
+    @property
     def is_forgotten(self) -> bool:
         """Whether nothing is, or will be, known of it but what was persisted."""
         if self._at.phase is EMPTY:
@@ -240,9 +257,13 @@ class ClassicGroup:
         if len(self._at.seats) < before:
             reasons = "; ".join(f"{one.member_id or one.instance}" for one in request.members)
             words = next((one.reason for one in request.members if one.reason), "")
-            self._rebalance.may_begin(
-                now_ms, f"{reasons[:WORDS_CHARS_MAX]} left; {words_of(words)}"
+            first = request.members[0]
+            cause = ClassicCause(
+                CauseKind.LEFT,
+                first.member_id or first.instance or "",
+                f"{reasons[:WORDS_CHARS_MAX]} left; {words_of(words)}",
             )
+            self._rebalance.may_begin(now_ms, cause)
         self._rebalance.look(now_ms)
         flight = self._at.in_flight
         if flight is not None and flight.step is Step.EMPTIED:
@@ -314,7 +335,7 @@ class ClassicGroup:
         if flight.state is None:
             self._at.move(DEAD, "it was deleted")
         elif flight.step is Step.EMPTIED:
-            self._rebalance.emptied()
+            self._rebalance.emptied(now_ms)
         elif flight.step is Step.GENERATION:
             self._rebalance.generation_persisted(now_ms, flight.state)
         else:
@@ -327,10 +348,11 @@ class ClassicGroup:
             self._rebalance.generation_lost(now_ms, code)
         elif flight.step is Step.ASSIGNMENT:
             self._at.end_syncs(now_ms, code)
-            self._rebalance.begin(now_ms, "what the leader assigned could not be persisted")
+            words = "what the leader assigned could not be persisted"
+            self._rebalance.begin(now_ms, ClassicCause(CauseKind.NOT_WRITTEN, "", words))
         elif flight.step is Step.EMPTIED:
             # nobody is left, whatever was written: the members there will not be heard of
-            self._rebalance.emptied()
+            self._rebalance.emptied(now_ms)
 
     def _restore(self, now_ms: int, state: ClassicState) -> None:
         self._at.exists = True
@@ -344,9 +366,10 @@ class ClassicGroup:
         if state.phase is not EMPTY:
             self._at.move(state.phase, "restored")
         if state.phase is COMPLETING:
-            self._rebalance.await_syncs(now_ms)
+            self._rebalance.taken_over(now_ms)
         if len(self._at.seats) > self._at.options.max_size:
-            self._rebalance.begin(now_ms, f"more than {self._at.options.max_size} members")
+            words = f"more than {self._at.options.max_size} members"
+            self._rebalance.begin(now_ms, ClassicCause(CauseKind.TOO_MANY, "", words))
 
     def _tick(self, now_ms: int) -> None:
         while self._at.in_flight is None and self._at.phase is not DEAD:

@@ -7,6 +7,7 @@ was not and will not be written; whoever does not know has to find out first.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from zkcoord.core.error_codes import WireCode
@@ -92,4 +93,48 @@ class Moved:
     reason: str
 
 
-ClassicAction = Persist | ClassicReply | Rejoin | Dismissed | Moved
+class CauseKind(enum.Enum):
+    """Why a rebalance began."""
+
+    JOINED = "member joined"
+    JOINED_AGAIN = "member joined again"
+    CHANGED = "member joined again with other metadata"
+    LEFT = "member left"
+    SILENT = "member was silent"
+    REPLACED = "instance came back with another protocol"
+    NOT_SYNCED = "no SyncGroup in time"
+    TOO_LARGE = "assignment too large"
+    NOT_WRITTEN = "assignment not written"
+    TOO_MANY = "more members than a group may have"
+    TAKEN_OVER = "coordinator took over"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicCause:
+    """The same, with the member that it was ("": nobody), and in words."""
+
+    kind: CauseKind
+    trigger: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalanced:
+    """For people: a rebalance has ended. Times in ms: `duration` from its beginning, `joins` until
+    all had joined, of whom `last` was the last; then the `leader` assigned. `out` are those who did
+    not come in time; it began `again` so many times before it ended, of the first time are
+    beginning and cause.
+    """
+
+    cause: ClassicCause
+    generation: int
+    members: int
+    duration_ms: int
+    joins_ms: int
+    last: str
+    leader: str
+    out: tuple[str, ...]
+    again: int
+
+
+ClassicAction = Persist | ClassicReply | Rejoin | Dismissed | Moved | Rebalanced

@@ -118,6 +118,8 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule(
         "request of a gateway", lambda lay: ClassicPaths(lay).request(ANY), "r", "read the answer"
     ),
+    AclRule("pins", lambda lay: ClassicPaths(lay).pins, "r", "see that there are some"),
+    AclRule("pin", lambda lay: ClassicPaths(lay).pin(ANY), "r", "see who is to run a group"),
     AclRule("client-led groups", lambda lay: ClassicPaths(lay).groups, "r", "nothing"),
     AclRule("client-led group", lambda lay: ClassicPaths(lay).group(ANY), "r", "nothing"),
     AclRule(

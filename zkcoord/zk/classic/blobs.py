@@ -4,7 +4,7 @@ the moment in which a state names it until no state does. Only the coordinator w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from zkcoord.core.classic.requests import BlobRef, Opaque, Protocols
 from zkcoord.core.classic.state import ClassicState
@@ -18,6 +18,9 @@ from zkcoord.zk.port import (
     encoded_bytes,
 )
 from zkcoord.znodes.classic.documents import blob_digest
+
+BLOBS_BYTES_PER_READ = 512 * 1024
+BLOBS_PER_READ = 500
 
 
 def digests(of: Iterable[Opaque]) -> set[str]:
@@ -98,3 +101,17 @@ class Blobs:
             digest = op.path.rsplit("/", 1)[1]
             self.written.add(digest)
             self._fresh.pop(digest, None)
+
+
+def parts_of(refs: Iterable[BlobRef]) -> Iterator[list[BlobRef]]:
+    """What is read at once, by number and by size."""
+    part: list[BlobRef] = []
+    size = 0
+    for ref in refs:
+        if part and (len(part) >= BLOBS_PER_READ or size + ref.size > BLOBS_BYTES_PER_READ):
+            yield part
+            part, size = [], 0
+        part.append(ref)
+        size += ref.size
+    if part:
+        yield part

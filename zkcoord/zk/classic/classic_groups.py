@@ -12,7 +12,6 @@ is looked for again once there is room.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
@@ -21,6 +20,9 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
+from zkcoord.zk.classic.incoming import IncomingRequests
+from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
 from zkcoord.zk.port import (
     AclEntry,
@@ -45,26 +47,32 @@ from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     ClassicRound,
-    InParts,
-    decode_ask,
     decode_round,
     decode_state,
     encode_answer,
 )
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
+    ClassicPinAt,
     ClassicPresenceAt,
     ClassicRequestAt,
     is_member_digest,
-    is_request,
 )
+from zkcoord.znodes.classic.pin import Machine
+from zkcoord.znodes.names import printable
 from zkcoord.znodes.paths import Layout
 
-READS_AT_ONCE_MAX = 64
-REQUESTS_WAITING_MAX = 20_000
 GROUPS_MAX = 5_000
 GROUPS_PER_READ = 50
 OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
+REFUSED_MAX = 1_000
+REFUSED_CHARS_MAX = 100
+ASSIGNED_HERE = "it has members that the coordinator assigns; stop those first"
+COORDINATED = (
+    "an operator has said that the coordinator runs it (zkcoord groups machine); list an assignor"
+    " that it knows, or have that changed"
+)
+ORDINARY = (WireCode.NONE, WireCode.MEMBER_ID_REQUIRED)
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
 
@@ -72,8 +80,8 @@ GENERATIONS_UNWRITTEN = 1_000
 class ClassicGroups:
     """See the module. `record` takes what people should know, `fenced` that another coordinator
     leads; `has_members(group)`: whether members that the coordinator itself assigns are in a group
-    of this name; `options` are those of every group. `lost` must be called when the session is
-    suspended.
+    of this name; `options` are those of every group; `figures` counts. `lost` must be called when
+    the session is suspended.
     """
 
     def __init__(
@@ -88,28 +96,35 @@ class ClassicGroups:
         has_members: Callable[[str], bool] = lambda group: False,
         options: ClassicOptions = OPTIONS,
         makes_roots: bool = False,
+        figures: ClassicFigures | None = None,
     ) -> None:
         self._paths = ClassicPaths(layout)
-        check = Check(layout.epoch, fence)
+        self._figures = figures if figures is not None else ClassicFigures()
         self._edge = Edge(
-            port, self._paths, check, acl, clock, record, self._reply, self._touched, fenced
+            port,
+            self._paths,
+            Check(layout.epoch, fence),
+            acl,
+            clock,
+            record,
+            self._reply,
+            self._touched,
+            fenced,
+            self._figures.wall_clock,
         )
         self._has_members = has_members
         self._options = options
         self._makes_roots = makes_roots
         self._groups: dict[str, ServedClassicGroup] = {}
-        self._waiting: deque[str] = deque()
-        self._seen: set[str] = set()
-        self._reading = 0
-        self._long: deque[tuple[str, int]] = deque()
-        self._reads_long = False
-        self._left_out = False
+        self._incoming = IncomingRequests(self._paths, self._read, self._asked)
+        self._refused: set[str] = set()
         self._has_begun = False
         self._tickets: dict[int, str] = {}
         self._ticket = 0
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
         self._wakes: Wakes[ServedClassicGroup] = Wakes()
         self._strange = ToldOnce(record)
+        self._pins = Pins(self._paths, self._strange.tell)
 
     @property
     def is_lost(self) -> bool:
@@ -119,6 +134,29 @@ class ClassicGroups:
     def group(self, name: str) -> ServedClassicGroup | None:
         """One of them."""
         return self._groups.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        """Of all of them, sorted."""
+        return sorted(self._groups)
+
+    def summary(self, name: str) -> dict[str, object]:
+        """One of them in a line, for people."""
+        return {"group": name, **self._groups[name].summary()}
+
+    def seen(self) -> ClassicSeen:
+        """What there is just now. Groups that nobody knows of yet are left out."""
+        states = {phase.value: 0 for phase in ClassicPhase}
+        members = 0
+        for group in self._groups.values():
+            states[group.phase.value] += 1
+            members += group.members
+        unread = self._incoming.unread
+        figures = self._figures
+        waiting = len(self._tickets) + unread
+        return ClassicSeen(
+            states, members, waiting, unread, dict(figures.refused), figures.answered
+        )
 
     # the beginning
 
@@ -135,7 +173,11 @@ class ClassicGroups:
         if paths:
             create = self._edge.create(paths[0])
             return self._edge.write([create], lambda refused: self._make_roots(paths[1:]))
-        return self._edge.port.sync(lambda result: self._read_groups())
+        return self._edge.port.sync(lambda result: self._read_pins())
+
+    def _read_pins(self) -> None:
+        if not self._edge.dead:
+            self._pins.read_all(self._edge.port, self._read_groups)
 
     def _read(self, reads: Sequence[Read], then: Callable[[tuple[ReadAnswer, ...]], None]) -> None:
         def read(result: ReadResult) -> None:
@@ -199,16 +241,7 @@ class ClassicGroups:
         for where, is_there in self._early:
             self._presence(where, is_there)
         self._early.clear()
-        self._list_requests()
-
-    def _list_requests(self) -> None:
-        def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            for name in _names(answers[0]):
-                if is_request(name):
-                    self._take(name)
-
-        self._left_out = False
-        self._read([GetChildren(self._paths.requests)], listed)
+        self._incoming.begin()
 
     # what changes
 
@@ -219,9 +252,11 @@ class ClassicGroups:
         where = self._paths.locate(event.path)
         if isinstance(where, ClassicRequestAt):
             if event.change is Change.CREATED and self._has_begun:
-                self._take(where.request)
+                self._incoming.made(where.request)
             elif event.change is Change.DELETED:
-                self._seen.discard(where.request)
+                self._incoming.forget(where.request)
+        elif isinstance(where, ClassicPinAt):
+            self._pins.changed(where.group)
         elif isinstance(where, ClassicPresenceAt) and event.change is not Change.DATA:
             self._presence(where, event.change is Change.CREATED)
         return True
@@ -233,67 +268,6 @@ class ClassicGroups:
             group.presence(where.member, is_there)
 
     # requests
-
-    def _take(self, name: str) -> None:
-        if name in self._seen:
-            return
-        if len(self._waiting) >= REQUESTS_WAITING_MAX:
-            self._left_out = True
-            return
-        self._seen.add(name)
-        self._waiting.append(name)
-        self._ask_on()
-
-    def _ask_on(self) -> None:
-        while self._waiting and self._reading < READS_AT_ONCE_MAX and not self._edge.dead:
-            self._reading += 1
-            self._look(self._waiting.popleft())
-        if self._left_out and not self._waiting and not self._reading:
-            self._list_requests()
-
-    def _look(self, name: str) -> None:
-        def read(answers: tuple[ReadAnswer, ...]) -> None:
-            (node,) = answers
-            if not isinstance(node, Node) or node.stat.version:
-                return self._read_one()  # its gateway is gone, or it was answered
-            ask = decode_ask(name, node.data)
-            if isinstance(ask, InParts):
-                self._long.append((name, ask.parts))
-                self._look_at_long()
-                return self._read_one()
-            self._asked(name, ask)
-            return self._read_one()
-
-        self._read([GetData(self._paths.request(name))], read)
-
-    def _look_at_long(self) -> None:
-        """Those that are in parts, one after the other: each may take megabytes."""
-        if self._long and not self._reads_long:
-            self._reads_long = True
-            self._look_at_parts(*self._long.popleft())
-
-    def _has_long(self) -> None:
-        self._reads_long = False
-        self._look_at_long()
-
-    def _look_at_parts(self, name: str, parts: int, found: bytes = b"", at: int = 1) -> None:
-        def read(answers: tuple[ReadAnswer, ...]) -> None:
-            (node,) = answers
-            if not isinstance(node, Node):
-                return self._has_long()
-            if at < parts:
-                return self._look_at_parts(name, parts, found + node.data, at + 1)
-            ask = decode_ask(name, found + node.data)
-            if isinstance(ask, InParts):
-                ask = Malformed("request of a gateway", name, "its parts are in parts")
-            self._asked(name, ask)
-            return self._has_long()
-
-        self._read([GetData(self._paths.part(name, at))], read)
-
-    def _read_one(self) -> None:
-        self._reading -= 1
-        self._ask_on()
 
     def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
         if isinstance(ask, Malformed):
@@ -308,8 +282,10 @@ class ClassicGroups:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
         if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
-            if self._has_members(ask.group):
+            why = self._why_not(ask.group)
+            if why:
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
+                self._refuses(ask.group, ask.request, why)
             elif group is None and len(self._groups) >= GROUPS_MAX:
                 code = WireCode.GROUP_MAX_SIZE_REACHED
         if code is not WireCode.NONE:
@@ -319,11 +295,32 @@ class ClassicGroups:
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
 
+    def _why_not(self, group: str) -> str:
+        """Why no client may lead a group that has no members of that kind; "" where one may."""
+        if self._has_members(group):
+            return ASSIGNED_HERE
+        return COORDINATED if self._pins.of(group) is Machine.COORDINATED else ""
+
+    def _refuses(self, name: str, join: ClassicJoin, why: str) -> None:
+        """People are told once of each group, and of many only of some."""
+        who = printable(f"{join.client_id or 'a client'} of {join.host or '?'}", REFUSED_CHARS_MAX)
+        kind = printable(join.protocol_type, REFUSED_CHARS_MAX)
+        text = f"{who} would have it led by a client (protocol type {kind}) and is refused: {why}"
+        if name in self._groups:
+            self._groups[name].problem(text)
+        if name not in self._refused and len(self._refused) < REFUSED_MAX:
+            self._refused.add(name)
+            self._edge.record(Record("client-led refusal", name, {"reason": text}))
+
     def _reply(self, ticket: int, answer: ClassicAnswer) -> None:
         """A request that is gone is not answered."""
         name = self._tickets.pop(ticket, "")
         if name:
-            self._seen.discard(name)
+            self._incoming.forget(name)
+            if answer.code in ORDINARY:
+                self._figures.answered += 1
+            else:
+                self._figures.refused[answer.code.name] += 1
             answered = SetData(self._paths.request(name), encode_answer(answer), 0)
             self._edge.write([answered], lambda refused: None)
 

@@ -7,27 +7,34 @@ from dataclasses import dataclass
 
 from zkcoord.core.classic.requests import ClassicAnswer
 from zkcoord.core.events import Record
+from zkcoord.core.shared import KEEPER
 from zkcoord.zk.port import (
     OPS_PER_MULTI_MAX,
     AclEntry,
     Check,
+    Children,
     Committed,
     Create,
     Delete,
+    GetChildren,
     MultiResult,
     Op,
     Port,
+    ReadDone,
+    ReadResult,
     Rejected,
     Unanswered,
     ZkError,
 )
 from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.names import is_member
 
 
 @dataclass
 class Edge:
     """Of one connection of a term. `reply(ticket, answer)` answers a request, `touched` is told of
-    which group something has happened, `fenced` that another coordinator leads.
+    which group something has happened, `fenced` that another coordinator leads. `wall_clock` is for
+    people.
     """
 
     port: Port
@@ -39,7 +46,12 @@ class Edge:
     reply: Callable[[int, ClassicAnswer], None]
     touched: Callable[[str], None]
     fenced: Callable[[str], None]
+    wall_clock: Callable[[], int]
     dead: bool = False
+
+    def wall_ms(self, at_ms: int) -> int:
+        """A time of `clock`, for people."""
+        return self.wall_clock() - self.clock() + at_ms
 
     def create(self, path: str, data: bytes = b"") -> Create:
         """A node of the coordinator's."""
@@ -64,6 +76,19 @@ class Edge:
                     pass
 
         self.port.multi([self.fence, *ops], ended)
+
+    def look_for_others(self, group: str, then: Callable[[bool], None]) -> None:
+        """Whether somebody is registered in a group whom the coordinator assigns: what was there
+        before the last write is seen. Nothing is heard when the connection is lost.
+        """
+
+        def read(result: ReadResult) -> None:
+            if isinstance(result, ReadDone) and not self.dead:
+                (answer,) = result.answers
+                found = answer.names if isinstance(answer, Children) else ()
+                then(any(is_member(name) and name != KEEPER for name in found))
+
+        self.port.read([GetChildren(self.paths.layout.ids(group))], read)
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete nodes, in parts. Those of a part of which one is missing stay."""

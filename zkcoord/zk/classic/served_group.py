@@ -24,6 +24,7 @@ from zkcoord.core.classic.messages import (
     NotPersisted,
     Persist,
     Persisted,
+    Rebalanced,
     Rejoin,
 )
 from zkcoord.core.classic.requests import (
@@ -45,6 +46,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.zk.classic.blobs import Blobs
 from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.classic.reporting import Reporting
 from zkcoord.zk.port import Delete, Op, Rejected, SetData, ZkError
 from zkcoord.znodes.classic.documents import (
     AskedOfGroup,
@@ -55,14 +57,16 @@ from zkcoord.znodes.classic.documents import (
 )
 from zkcoord.znodes.classic.fields import BLOB_BYTES_MAX
 from zkcoord.znodes.classic.paths import member_digest
-from zkcoord.znodes.names import printable
+from zkcoord.znodes.classic.report import Why
 
 STATE_BYTES_MAX = 700_000
 """Of all members in the state's node: who would not fit is refused with GROUP_MAX_SIZE_REACHED."""
 
 PRESENCES_MAX = 10_000
-REASON_CHARS_MAX = 300
+BOTH_KINDS = "while its first clients joined, somebody registered whom the coordinator assigns"
 NOBODYS_TICKET = 0
+WAITS_SHOWN_MAX = 5
+REBALANCING = (ClassicPhase.PREPARING, ClassicPhase.COMPLETING)
 
 
 @dataclass
@@ -76,6 +80,12 @@ class Found:
     since: ClassicRound = field(default_factory=ClassicRound)
     blobs: frozenset[str] = frozenset()
     presence: set[str] = field(default_factory=set)
+
+    @property
+    def was_busy(self) -> bool:
+        """Whether a rebalance was under way, of which something may be said."""
+        completing = self.state is not None and self.state.phase is ClassicPhase.COMPLETING
+        return completing or self.since.rebalances is not None
 
 
 class ServedClassicGroup:
@@ -95,6 +105,7 @@ class ServedClassicGroup:
         self._gone: dict[str, WireCode] = {}
         self._blobs = Blobs(name, edge, found.blobs if found is not None else ())
         self._room: dict[str, int] = {}
+        self._reporting = Reporting(name, edge, found is not None and found.was_busy)
         self.wake_ms: int | None = None
         if found is not None and found.state is not None:
             self._remember(found.state)
@@ -117,6 +128,34 @@ class ServedClassicGroup:
         """Whether nothing of it is to be kept: nobody has ever joined, or it was deleted."""
         gone = self._machine.phase is ClassicPhase.DEAD or not self._is_made
         return gone and self._machine.is_forgotten
+
+    def summary(self) -> dict[str, object]:
+        """In a line, for people."""
+        machine, report = self._machine, self._reporting.report(self._machine)
+        waits, ended = report.waits, report.ended
+        latest = Why("") if ended is None else ended.why
+        if waits is not None:
+            latest = waits.why
+        waited_for = () if waits is None else waits.unjoined.names or waits.unsynced.names
+        return {
+            "state": report.phase.value,
+            "since_ms": report.since_ms,
+            "protocol_type": machine.protocol_type,
+            "protocol": machine.protocol,
+            "generation": report.generation,
+            "members": self.members,
+            "leader": machine.leader,
+            "cause": latest.kind,
+            "trigger": latest.trigger,
+            "waits_for": list(waited_for[:WAITS_SHOWN_MAX]),
+            "pending": 0 if waits is None else waits.pending.count,
+            "problems": list(report.problems),
+        }
+
+    def problem(self, text: str) -> None:
+        """What an operator should know of it."""
+        self._reporting.problem(text)
+        self._edge.touched(self.name)
 
     # what happens
 
@@ -166,16 +205,25 @@ class ServedClassicGroup:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return self._machine.next_wake_ms()
+        times = (self._machine.next_wake_ms(), self._reporting.due_ms if self._is_made else None)
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
-        self._step(ClassicTick())
+        if self._is_made:
+            self._reporting.write(self._machine)
+        wake_ms = self._machine.next_wake_ms()
+        if wake_ms is not None and wake_ms <= self._edge.clock():
+            self._step(ClassicTick())
+        else:
+            self._edge.touched(self.name)
 
     # what is done
 
     def _step(self, told: ClassicInput) -> None:
         self._act(self._machine.step(self._edge.clock(), told))
+        if self._machine.phase in REBALANCING:
+            self._reporting.changed()
         self._announce()
         self._edge.touched(self.name)
 
@@ -188,23 +236,15 @@ class ServedClassicGroup:
                     if action.ticket != NOBODYS_TICKET:
                         self._edge.reply(action.ticket, action.answer)
                 case Moved():
-                    self._moved(action)
+                    self._reporting.moved(action, self.members)
+                case Rebalanced():
+                    self._reporting.ended(action)
                 case Dismissed():
                     digest = member_digest(action.member_id)
                     if digest in self._decided:
                         self._gone[digest] = action.code
                 case Rejoin():
                     pass  # gateways hear it from the round
-
-    def _moved(self, moved: Moved) -> None:
-        detail: dict[str, object] = {
-            "before": moved.before.value,
-            "after": moved.after.value,
-            "generation": moved.generation,
-            "members": self.members,
-            "reason": printable(moved.reason, REASON_CHARS_MAX),
-        }
-        self._edge.record(Record("client-led group", self.name, detail))
 
     def _fence(self) -> None:
         """Whoever is gone, and whose instance somebody else has now, must not come back."""
@@ -235,6 +275,7 @@ class ServedClassicGroup:
             if refused is not None and refused.error is not ZkError.NODE_EXISTS:
                 return self._not_persisted(token, refused)
             self._is_made = True
+            self._reporting.made()
             return self._persist(token, state)
 
         self._edge.write([self._edge.create(p) for p in self._edge.paths.parts(self.name)], made)
@@ -249,11 +290,33 @@ class ServedClassicGroup:
             if refused is not None:
                 return self._not_persisted(token, refused)
             self._has_state = True
+            if state.members and not self._decided:
+                return self._edge.look_for_others(self.name, looked)
+            return looked(False)
+
+        def looked(others: bool) -> None:
+            if others:
+                return self._take_back(token, state)
             self._remember(state)
             self._step(Persisted(token))
             return self._blobs.keep(self._machine.brought())
 
         return self._edge.write([op], put)
+
+    def _take_back(self, token: int, state: ClassicState) -> None:
+        """Nobody was told of the first generation yet, and others are registered that the
+        coordinator assigns: they were there before it, or will see it and leave.
+        """
+        empty = ClassicState(ClassicPhase.EMPTY, state.generation, state.protocol_type)
+
+        def taken_back(refused: Rejected | None) -> None:
+            if refused is not None:
+                return self._not_persisted(token, refused)
+            self._edge.record(Record("client-led refusal", self.name, {"reason": BOTH_KINDS}))
+            return self._step(NotPersisted(token, WireCode.INCONSISTENT_GROUP_PROTOCOL))
+
+        op = SetData(self._edge.paths.state(self.name), encode_state(empty), -1)
+        self._edge.write([op], taken_back)
 
     def _remember(self, state: ClassicState) -> None:
         """What gateways know of it now: who is gone since is told by the round."""

@@ -33,6 +33,7 @@ from zkcoord.core.shared import KEEPS_OUT
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
+from zkcoord.zk.sync.led_seen import LedSnapshot
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
@@ -57,7 +58,9 @@ class CoordinatorSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupListed:
-    """One group of a list. `topics` is what its last coordinator reported as subscribed."""
+    """One group of a list. `topics` is what its last coordinator reported as subscribed;
+    `client_led`: its leader is a client, who knows that.
+    """
 
     name: str
     state: GroupState
@@ -65,12 +68,16 @@ class GroupListed:
     generation: int
     topics: tuple[str, ...]
     malformed: tuple[Malformed, ...] = ()
+    protocol_type: str = "consumer"
+    protocol: str = ""
+    client_led: bool = False
 
 
 @dataclass(frozen=True)
 class GroupSnapshot:
     """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of,
-    as far as they exist; `subscribed` the topics of each member with its streams.
+    as far as they exist; `subscribed` the topics of each member with its streams. `led`: where its
+    leader is, or was, a client; `pinned`: who an operator has said is to run it ("": nobody).
     """
 
     group: str
@@ -85,6 +92,8 @@ class GroupSnapshot:
     subscribed: dict[str, dict[str, int]]
     malformed: tuple[Malformed, ...] = ()
     mode: Mode | None = None
+    led: LedSnapshot | None = None
+    pinned: str = ""
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,12 +101,30 @@ class GroupSnapshot:
         object.__setattr__(
             self,
             "holders",
-            {tp: by_session.get(owner.session, "") for tp, owner in self.owners.items()},
+            {tp: by_session.get(owner.session, "") for tp, owner in self.owners.items()}
+            | {
+                tp: one.member_id
+                for one in (self.led.members if self.led is not None else ())
+                for tp in one.partitions or ()
+            },
         )
+
+    @property
+    def is_led(self) -> bool:
+        """Whether its members have a leader of their own."""
+        return self.led is not None and bool(self.led.members or not self.members)
+
+    @property
+    def names(self) -> list[str]:
+        """All its members', sorted."""
+        led = self.led.members if self.led is not None else ()
+        return sorted({*self.members, *(one.member_id for one in led)})
 
     @property
     def state(self) -> GroupState:
         """See `shown_state`."""
+        if self.led is not None and self.is_led:
+            return self.led.state
         return shown_state(self.metadata, len(self.members))
 
     @property
@@ -118,7 +145,7 @@ class GroupSnapshot:
             if bad.what in ("offset", "owner")
             and (tp := names.parse_partition(bad.name)) is not None
         }
-        return sorted(found | set(self.owners) | set(self.offsets) | unreadable)
+        return sorted(found | set(self.holders) | set(self.offsets) | unreadable)
 
     def held_by(self, member: str) -> list[TopicPartition]:
         """What a member owns, sorted."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from zkcoord.core.events import Record
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.classic_groups import ClassicGroups
+from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.port import AclEntry, Fired, Port
 from zkcoord.zk.term.asked_groups import AskedGroups
 from zkcoord.znodes.paths import Layout
@@ -18,7 +19,7 @@ from zkcoord.znodes.places import AskAt
 class TermServices:
     """Of one connection of a term. `groups` counts those of the core, `has_members` says whether
     one has members; `record` takes what people should know, `fenced` that another coordinator
-    leads. `lost` must be called when the session is suspended.
+    leads, `figures` counts for all terms. `lost` must be called when the session is suspended.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class TermServices:
         fenced: Callable[[str], None],
         groups: Callable[[], int],
         has_members: Callable[[str], bool],
+        figures: ClassicFigures,
     ) -> None:
         self._layout = layout
         self._asked = (
@@ -40,7 +42,7 @@ class TermServices:
             if roles is not None
             else None
         )
-        self._classic = ClassicGroups(
+        self.classic = ClassicGroups(
             port,
             layout,
             fence,
@@ -50,19 +52,20 @@ class TermServices:
             fenced,
             has_members,
             makes_roots=roles is not None,
+            figures=figures,
         )
 
     def begin(self) -> None:
         """Look at what is asked for already. What changes is watched with the groups."""
         if self._asked is not None:
             self._asked.begin()
-        self._classic.begin()
+        self.classic.begin()
 
     def lost(self) -> None:
         """The connection is gone: answers still to come mean nothing."""
         if self._asked is not None:
             self._asked.lost()
-        self._classic.lost()
+        self.classic.lost()
 
     def fired(self, event: Fired) -> bool:
         """Whether a change is one of what is served here."""
@@ -71,12 +74,19 @@ class TermServices:
             if isinstance(where, AskAt):
                 self._asked.fired(where, event.change)
             return True
-        return self._classic.fired(event)
+        return self.classic.fired(event)
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return self._classic.next_wake_ms()
+        return self.classic.next_wake_ms()
 
     def tick(self) -> None:
         """Do what is due."""
-        self._classic.tick()
+        self.classic.tick()
+
+
+def led_seen(services: TermServices | None, figures: ClassicFigures) -> ClassicSeen:
+    """What there is of client-led groups; while nobody serves them, what was counted."""
+    if services is not None:
+        return services.classic.seen()
+    return ClassicSeen(refused=dict(figures.refused), answered=figures.answered)

@@ -3,12 +3,13 @@ those groups and of earlier releases, for no group can have the name above.
 
     [root]/requests/[request]           ephemeral: what a gateway asks, and then the answer
     [root]/requests/[request].[n]       ephemeral: the n-th part of a request that is longer
+    [root]/pins/[group]                 an operator's word about who runs a group
     [root]/groups/[group]/state         what was decided last; its version fences commits
     [root]/groups/[group]/round         whether a rebalance has begun since
     [root]/groups/[group]/blobs/[hash]  metadata and assignments that the state names
     [root]/groups/[group]/presence/[member]  ephemeral: a gateway serves this member
 
-Gateways make requests and presence; all else is the coordinator's.
+Gateways make requests and presence, operators pins; all else is the coordinator's.
 """
 
 from __future__ import annotations
@@ -56,7 +57,14 @@ class ClassicRoundAt:
     group: str
 
 
-ClassicWhere = ClassicRequestAt | ClassicPresenceAt | ClassicStateAt | ClassicRoundAt
+@dataclass(frozen=True, slots=True)
+class ClassicPinAt:
+    """An operator's word about who runs a group."""
+
+    group: str
+
+
+ClassicWhere = ClassicRequestAt | ClassicPresenceAt | ClassicStateAt | ClassicRoundAt | ClassicPinAt
 
 
 def request_name() -> str:
@@ -93,7 +101,17 @@ class ClassicPaths:
 
     def roots(self) -> tuple[str, ...]:
         """What must be there, from the top down."""
-        return (f"{self.layout.groups_root}/coordinator", self.root, self.requests, self.groups)
+        above = f"{self.layout.groups_root}/coordinator", self.root
+        return (*above, self.requests, self.pins, self.groups)
+
+    @property
+    def pins(self) -> str:
+        """The parent of pins."""
+        return f"{self.root}/pins"
+
+    def pin(self, group: str) -> str:
+        """An operator's word about who runs a group."""
+        return f"{self.pins}/{group}"
 
     def request(self, name: str) -> str:
         """What a gateway asks."""
@@ -140,6 +158,9 @@ class ClassicPaths:
         if path.startswith(f"{self.requests}/"):
             name = path[len(self.requests) + 1 :]
             return ClassicRequestAt(name) if is_request(name) else None
+        if path.startswith(f"{self.pins}/"):
+            name = path[len(self.pins) + 1 :]
+            return ClassicPinAt(name) if names.is_group(name) else None
         if not path.startswith(f"{self.groups}/"):
             return None
         group, *rest = path[len(self.groups) + 1 :].split("/")

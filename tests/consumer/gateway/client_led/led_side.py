@@ -101,6 +101,7 @@ class LedGateway:
             self._random,
             LIMITS,
             TIMES,
+            f"{name}:9192",
         )
         self.session.start()
         self.settle()

@@ -21,8 +21,12 @@ from consumer.gateway.wire.requests import (
 )
 from tests.consumer.gateway.client_led.led_side import TP, LedGateway
 from tests.consumer.gateway.client_led.test_members import SESSION_MS, Scene
-from tests.zk.classic.served_side import GROUP
+from tests.zk.classic.served_side import GROUP, PATHS
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.shared import KEEPER
+from zkcoord.zk.port import Create, Delete
+from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
+from zkcoord.znodes.paths import Layout
 
 
 class Wire:
@@ -192,3 +196,58 @@ def test_what_cannot_be_read_is_not_waited_for(door: Door) -> None:
     door.gateway.tick()
     assert door.gateway.answers[ticket].code is WireCode.COORDINATOR_NOT_AVAILABLE
     assert not door.gateway.led.groups
+
+
+def pins(scene: Scene, group: str, pin: Pin | None) -> None:
+    """An operator says who is to run a group."""
+    tree, path = scene.served.zk.tree, PATHS.pin(group)
+    if PATHS.pins not in tree.nodes:
+        scene.served.write([Create(PATHS.pins, b"")])
+    if pin is not None:
+        scene.served.write([Create(path, encode_pin(pin))])
+    else:
+        scene.served.write([Delete(path)])
+
+
+def registered(scene: Scene, group: str, name: str) -> None:
+    """Somebody whom the coordinator assigns, or what keeps old consumers out."""
+    ids = Layout.DRAFT.ids(group)
+    scene.served.write([Create(path, b"") for path in (Layout.DRAFT.group(group), ids)])
+    scene.served.write([Create(f"{ids}/{name}", b"")])
+
+
+def test_a_group_that_is_pinned_is_led_by_clients_of_known_assignors(
+    scene: Scene, door: Door
+) -> None:
+    assert door.to_wire(join("pinned", "consumer", "range"))
+    pins(scene, "pinned", Pin(Machine.CLIENT_LED))
+    assert not door.to_wire(join("pinned", "consumer", "range"))
+    pins(scene, "pinned", None)
+    assert door.to_wire(join("later", "consumer", "range"))
+
+
+def test_who_is_registered_keeps_a_pinned_group_what_it_is(scene: Scene, door: Door) -> None:
+    pins(scene, "pinned", Pin(Machine.CLIENT_LED))
+    registered(scene, "pinned", "shim")
+    assert door.to_wire(join("pinned", "consumer", "range"))
+    pins(scene, "alone", Pin(Machine.CLIENT_LED))
+    registered(scene, "alone", KEEPER)
+    assert not door.to_wire(join("alone", "consumer", "range"))
+
+
+def test_a_group_that_is_pinned_coordinated_refuses_who_would_lead(
+    scene: Scene, door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    pins(scene, "pinned", Pin(Machine.COORDINATED))
+    for _ in range(2):
+        ticket = door.ask(join("pinned", "connect", "own"))
+        assert door.gateway.answers[ticket].code is WireCode.INCONSISTENT_GROUP_PROTOCOL
+    assert door.to_wire(join("pinned", "consumer", "range"))
+    assert caplog.text.count("is pinned coordinated") == 1
+
+
+def test_a_group_that_has_members_is_led_whatever_was_said(scene: Scene, door: Door) -> None:
+    pins(scene, GROUP, Pin(Machine.COORDINATED))
+    ticket = door.ask(join(GROUP, "connect", "own"))
+    assert not door.wire.came
+    assert door.gateway.answers[ticket].code is WireCode.MEMBER_ID_REQUIRED

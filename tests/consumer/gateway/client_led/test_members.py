@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from consumer.gateway.client_led import asking
-from consumer.gateway.client_led.watching import parts_of
 from consumer.gateway.wire.requests import (
     CommitRequest,
     HeartbeatRequest,
@@ -24,6 +23,7 @@ from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Delete
 
 SESSION_MS = 10_000
@@ -257,6 +257,27 @@ def test_commits_of_a_member_are_stored(scene: Scene) -> None:
     answer: Any = scene.one.answers[ticket]
     assert (answer.code, answer.others) == (WireCode.NONE, {TP: WireCode.NONE})
     assert scene.one.stored.offsets == {TP: (7, "why")}
+
+
+def test_a_commit_that_meets_a_defect_is_answered_and_told_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks() -> None:
+        raise RuntimeError("broken")
+
+    scene.one.stored.before = breaks
+    for _ in range(2):
+        asked = CommitRequest(GROUP, scene.ids[1], scene.generation, {TP: (7, "")})
+        ticket = scene.one.ask(asked, 1)
+        scene.wait(MOMENT_MS)
+        answer: Any = scene.one.answers[ticket]
+        assert answer.code is WireCode.NONE
+        assert answer.others == {TP: WireCode.UNKNOWN_SERVER_ERROR}
+    assert sum("by a defect" in record.message for record in caplog.records) == 1
+    scene.one.stored.before = lambda: None
+    ticket = scene.one.ask(asked, 1)
+    scene.wait(MOMENT_MS)
+    assert scene.one.stored.offsets == {TP: (7, "")}, "the next one is stored"
 
 
 def test_requests_are_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

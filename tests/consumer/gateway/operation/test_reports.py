@@ -37,6 +37,7 @@ class Scene:
         self.figures = RelayFigures()
         self.world = World()
         self.groups = self.world.groups
+        self.led: Any = SimpleNamespace(groups={}, of_others=SimpleNamespace(count=0, named={}))
         self.members = Loop("scene")
         self.ending = GatewayEnd()
         self.session: Any = SimpleNamespace(port=object())
@@ -106,6 +107,8 @@ def test_each_path(scene: Scene) -> None:
     assert json.loads(text) == {
         "groups": [{"group": "g", "members": 1, "partitions": 0, "in_kafka": []}],
         "left_off": 0,
+        "client_led": [],
+        "client_led_left_off": 0,
     }
     assert scene.get("/other")[0] == 404
     assert scene.get("/ready", "stranger.example")[0] == 421

@@ -1,0 +1,59 @@
+"""A member that the coordinator assigns registers while a group's first clients join, and the
+coordinator has not heard of it yet.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.classic.scenario import OPTIONS, Play, Scenario
+from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.core.shared import KEEPER
+from zkcoord.zk.port import Create, Delete
+from zkcoord.znodes.paths import Layout
+
+IDS = Layout.DRAFT.ids(GROUP)
+
+
+def side_with(name: str) -> tuple[ServedSide, Play]:
+    side = ServedSide(OPTIONS)
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), IDS)])
+    side.write([Create(f"{IDS}/{name}", b"", ephemeral=True)])
+    return side, Play(side)
+
+
+def lines(*texts: str) -> Scenario:
+    return Scenario("lines", tuple(enumerate(texts, 1)))
+
+
+def test_a_first_generation_beside_a_registration_is_taken_back() -> None:
+    side, player = side_with("shim")
+    player.run(lines("a enter -> waits", "wait first", "a gets 23"))
+    view = side.view()
+    assert not view.state.members and view.phase is ClassicPhase.EMPTY
+    first = view.state.generation
+    assert [one.kind for one in side.records].count("client-led refusal") == 1
+    side.write([Delete(f"{IDS}/shim")])
+    player.run(lines("b enter -> waits"))
+    side.wait(OPTIONS.initial_delay_ms + 60_000)
+    assert side.view().state.generation > first, "no generation is given twice"
+    assert not side.failures
+
+
+@pytest.mark.parametrize("name", [KEEPER, "x" * 1_000])
+def test_what_is_nobody_stands_in_no_ones_way(name: str) -> None:
+    side, player = side_with(name)
+    player.run(lines("group a"))
+    assert side.view().phase is ClassicPhase.STABLE
+
+
+def test_later_generations_are_not_looked_at() -> None:
+    side = ServedSide(OPTIONS)
+    player = Play(side)
+    player.run(lines("group a"))
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), IDS)])
+    side.write([Create(f"{IDS}/shim", b"", ephemeral=True)])
+    player.run(lines("a join meta=other -> 0"))
+    assert side.view().state.generation == 2
+    assert side.data(PATHS.state(GROUP)) is not None

@@ -1,0 +1,106 @@
+"""An operator's word about who runs a group: read, changed, taken back, and what cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.classic.scenario import OPTIONS, Play, Scenario
+from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.model import Malformed
+from zkcoord.zk.classic import classic_groups, pins
+from zkcoord.zk.port import Create, Delete, SetData
+from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin, encode_pin
+
+LED, OURS = Pin(Machine.CLIENT_LED, "me@here"), Pin(Machine.COORDINATED)
+
+
+def lines(*texts: str) -> Scenario:
+    return Scenario("lines", tuple(enumerate(texts, 1)))
+
+
+def side_with(pin: Pin | None = None) -> ServedSide:
+    side = ServedSide(OPTIONS)
+    side.write([Create(PATHS.pins, b"")])
+    if pin is not None:
+        side.write([Create(PATHS.pin(GROUP), encode_pin(pin))])
+    return side
+
+
+def refusals(side: ServedSide) -> list[str]:
+    return [str(one.detail["reason"]) for one in side.records if one.kind == "client-led refusal"]
+
+
+def test_what_is_written_is_read() -> None:
+    assert decode_pin("g", encode_pin(LED)) == LED
+    assert decode_pin("g", encode_pin(OURS)) == OURS
+    for data in (b"", b"{", b'{"version":1,"machine":"auto"}', b'{"version":2,"machine":"led"}'):
+        found = decode_pin("g", data)
+        assert isinstance(found, Malformed) and found.name == "g"
+
+
+def test_a_group_that_is_the_coordinators_is_led_by_no_client() -> None:
+    side = side_with(OURS)
+    player = Play(side)
+    player.run(lines("a join id=new -> 23", "b join id=new -> 23"))
+    (why,) = refusals(side)
+    assert "an operator has said" in why and "protocol type consumer" in why
+    side.write([Delete(PATHS.pin(GROUP))])
+    player.run(lines("a enter -> waits"))
+
+
+def test_it_counts_for_another_coordinator_too() -> None:
+    side = side_with(OURS)
+    side.restart()
+    Play(side).run(lines("a join id=new -> 23"))
+
+
+def test_a_group_that_has_members_stays_what_it_is() -> None:
+    side = side_with()
+    player = Play(side)
+    player.run(lines("group a"))
+    side.write([Create(PATHS.pin(GROUP), encode_pin(OURS))])
+    player.run(lines("b enter -> waits"))
+
+
+def test_one_that_was_led_and_is_pinned_says_whom_it_refuses() -> None:
+    side = side_with()
+    player = Play(side)
+    player.run(lines("group a", "a leave -> 0 0"))
+    side.write([Create(PATHS.pin(GROUP), encode_pin(OURS))])
+    player.run(lines("b join id=new -> 23"))
+    assert side.groups is not None
+    (problem,) = side.groups.summary(GROUP)["problems"]  # type: ignore[misc]
+    assert "is refused" in problem
+
+
+def test_that_clients_lead_it_lets_them() -> None:
+    Play(side_with(LED)).run(lines("a enter -> waits"))
+
+
+@pytest.mark.parametrize("data", [b"{", b""])
+def test_what_cannot_be_read_says_nothing(data: bytes) -> None:
+    side = side_with(OURS)
+    side.write([SetData(PATHS.pin(GROUP), data, -1)])
+    Play(side).run(lines("a enter -> waits"))
+    assert any(one.kind == "malformed" for one in side.records)
+
+
+def test_many_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "PINS_PER_READ", 2)
+    side = side_with(OURS)
+    for number in range(5):
+        side.write([Create(PATHS.pin(f"a{number}"), encode_pin(LED))])
+    side.restart()
+    assert side.groups is not None
+    found = side.groups._pins
+    assert found.are_known and found.of(GROUP) is Machine.COORDINATED
+    assert [found.of(f"a{number}") for number in range(5)] == [Machine.CLIENT_LED] * 5
+
+
+def test_refusals_that_are_told_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classic_groups, "REFUSED_MAX", 0)
+    side = side_with(OURS)
+    Play(side).run(lines("a join id=new -> 23"))
+    assert refusals(side) == []
+    assert side.groups is not None
+    assert side.groups.seen().refused == {"INCONSISTENT_GROUP_PROTOCOL": 1}

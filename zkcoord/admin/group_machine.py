@@ -1,0 +1,93 @@
+"""Who is to run a group: its leader, a client, or the coordinator; or whoever comes first (auto).
+What is said is for a group without members: one that has some stays what it is until the last of
+them has stopped.
+"""
+
+from __future__ import annotations
+
+from zkcoord.admin.common import some, write_refused
+from zkcoord.admin.offsets.reset import make
+from zkcoord.core.model import GroupMode
+from zkcoord.errors import RefusedError
+from zkcoord.zk.port import (
+    AclEntry,
+    Committed,
+    Create,
+    Delete,
+    GetData,
+    Node,
+    Op,
+    SetData,
+    Unanswered,
+)
+from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.group_snapshot import GroupSnapshot
+from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
+from zkcoord.znodes.paths import Layout, parents
+
+TRIES_MAX = 3
+
+
+def set_machine(
+    client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: tuple[AclEntry, ...]
+) -> None:
+    """Say it (None: auto). Raises `RefusedError`."""
+    path = ClassicPaths(layout).pin(group)
+    if pin is not None:
+        for above in parents(path):
+            make(client, Create(above, b"", acl=acl))
+    for _ in range(TRIES_MAX):
+        client.sync()
+        (node,) = client.see([GetData(path)])
+        op = _change(path, node if isinstance(node, Node) else None, pin, acl)
+        if op is None:
+            return
+        result = client.multi([op])
+        if isinstance(result, Committed):
+            return
+        if not isinstance(result, Unanswered) and result.error.value not in (
+            "NodeExists",
+            "BadVersion",
+            "NoNode",
+        ):
+            raise RefusedError(write_refused(client, op, result.error))
+    raise RefusedError(
+        f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
+        " uses it, then try again"
+    )
+
+
+def _change(path: str, node: Node | None, pin: Pin | None, acl: tuple[AclEntry, ...]) -> Op | None:
+    if pin is None:
+        return None if node is None else Delete(path, node.stat.version)
+    data = encode_pin(pin)
+    if node is None:
+        return Create(path, data, acl=acl)
+    return None if node.data == data else SetData(path, data, node.stat.version)
+
+
+def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
+    """What stands against it; "" where nothing does."""
+    mode = group.mode.kind if group.mode is not None else GroupMode.COORDINATED
+    if machine is Machine.CLIENT_LED and mode is not GroupMode.COORDINATED:
+        return (
+            f"the group {group.group} is shared with old consumers (mode {mode.value}), which no"
+            " leader among clients can assign to: zkcoord groups mode first"
+        )
+    return ""
+
+
+def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
+    """Who has to stop before it is so; "": nobody."""
+    led = group.led.members if group.led is not None else ()
+    if machine is Machine.CLIENT_LED and group.members:
+        names, kind = sorted(group.members), "that the coordinator assigns"
+    elif machine is Machine.COORDINATED and led:
+        names, kind = sorted(one.member_id for one in led), "of a leader of its own"
+    else:
+        return ""
+    return (
+        f"the group has members {kind} ({some(names)}), and stays what it is until all of them have"
+        " stopped at the same time; its offsets stay where they are"
+    )
