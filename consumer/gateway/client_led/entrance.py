@@ -1,6 +1,6 @@
 """Where a member's request goes: to the groups whose members the coordinator assigns, or to those
 whose leader is a client. A group is one or the other, as its members are; a group without any is
-what the first one wants.
+what the first one wants, but where its name says that clients lead it (`always_led`).
 
 What is not known of a group is read first, once for all requests that wait for it; requests keep
 their order. Everything here runs on the members' loop.
@@ -30,9 +30,15 @@ from zkcoord.znodes.names import is_group
 class MembersEntrance:
     """See the module."""
 
-    def __init__(self, wire: WireGroups, led: LedGroups) -> None:
+    def __init__(
+        self,
+        wire: WireGroups,
+        led: LedGroups,
+        always_led: Callable[[str], bool] = lambda group: False,
+    ) -> None:
         self._wire = wire
         self._led = led
+        self._always_led = always_led
         self._looking: dict[str, list[WaitingLed]] = {}
         self._looks = 0
         led.serve = self._serve
@@ -41,7 +47,11 @@ class MembersEntrance:
         """Answer a request, now or later."""
         self.another_request(caller.connection)
         name = request.group
-        if self._wire.closing or not is_group(name) or self._is_known(request):
+        if self._wire.closing or not is_group(name):
+            return self._wire.request(ticket, caller, request)
+        if self._always_led(name):
+            return self._led.when_seen(self._led.open(name), ticket, caller, request)
+        if self._is_known(request):
             return self._wire.request(ticket, caller, request)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
@@ -87,7 +97,7 @@ class MembersEntrance:
         """It is known what was decided of a group that is served here, or was to be."""
         request = one.request
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
-        if group.is_led or of_clients:
+        if group.is_led or of_clients or self._always_led(group.name):
             self._led.request(group, one)
         else:
             self._wire.request(one.ticket, one.caller, request)
