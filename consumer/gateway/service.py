@@ -290,8 +290,8 @@ class Gateway:
                 return self._find_coordinator(listener, connection, head, body, frame)
             case frames.LIST_GROUPS:
                 connection.hold_up(head)
-                names_ours = self._lists_ours(listener.broker_id)
-                listed = partial(self.tools.listed, connection, head, body, names_ours)
+                names = self._lists_ours(listener.broker_id), self._lists_alone(listener.broker_id)
+                listed = partial(self.tools.listed, connection, head, body, *names)
                 connection.pass_on(head, frame, lambda answer: self._spawn(listed(answer)))
                 return True
             case _:
@@ -384,6 +384,12 @@ class Gateway:
         """
         first = broker_id < 0 and not self.gateways
         return first or broker_id == min(self.seen.brokers, default=-1)
+
+    def _lists_alone(self, broker_id: int) -> bool:
+        """Whether it names there what only the broker has of ours: not also where clients begin,
+        which is one broker more to them.
+        """
+        return broker_id >= 0 or not self.gateways
 
     async def _ask_members(self, work: Callable[[], Any]) -> Any:
         return await asyncio.wrap_future(self.members.submit(work))

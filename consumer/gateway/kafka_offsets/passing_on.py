@@ -24,14 +24,14 @@ def may_commit(head: Head, body: Any) -> MayCommitRequest | None:
     alone).
     """
     in_transaction = head.key == frames.TXN_OFFSET_COMMIT
-    names_members = head.version >= (3 if in_transaction else 1)
-    member_id = frames.text_of(body.member_id) if names_members else ""
-    generation = (
-        (body.generation_id if in_transaction else body.generation_id_or_member_epoch)
-        if (names_members)
-        else -1
-    )
-    instance = body.group_instance_id if head.version >= (3 if in_transaction else 7) else None
+    since_member, since_instance = (3, 3) if in_transaction else (1, 7)
+    member_id, generation, instance = "", -1, None
+    if head.version >= since_member:
+        member_id = frames.text_of(body.member_id)
+        named = "generation_id" if in_transaction else "generation_id_or_member_epoch"
+        generation = getattr(body, named)
+    if head.version >= since_instance:
+        instance = body.group_instance_id
     if in_transaction and generation < 0 and not member_id and instance is None:
         return None
     group = frames.text_of(body.group_id)

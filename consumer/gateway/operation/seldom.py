@@ -19,6 +19,9 @@ class Seldom:
         self._clock = clock
         self._said: dict[str, float] = {}
 
+    def __len__(self) -> int:
+        return len(self._said)
+
     def is_due(self, name: str) -> bool:
         """Whether it is to be said of this one; then it is said."""
         now = self._clock()

@@ -43,11 +43,11 @@ class TurnedAway:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seldom = Seldom(SAID_AGAIN_S, ADDRESSES_MAX, clock)
+        self.seldom = Seldom(SAID_AGAIN_S, ADDRESSES_MAX, clock)
 
     def say(self, address: str, why: str) -> None:
         """Log it, or not."""
-        if self._seldom.is_due(address):
+        if self.seldom.is_due(address):
             log.warning("a client of %s is turned away: %s", address, why)
 
 

@@ -221,18 +221,25 @@ class ToolRequests:
         return await self._blocking(connection, head, partial(next, work))
 
     async def listed(
-        self, connection: ClientConnection, head: Head, body: Any, names_ours: bool, answer: bytes
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        names_ours: bool,
+        names_alone: bool,
+        answer: bytes,
     ) -> None:
         """ListGroups: what the broker has listed, but for groups whose names are coordinated here
         (described is what is of them here), with those of ours that its client may describe, where
-        the port `names_ours`. The client is held up meanwhile.
+        the port `names_ours`, and those of the broker of which nothing is here, where it
+        `names_alone`. The client is held up meanwhile.
         """
         with answered(connection, head):
             kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
             others = [group for group in kafkas.groups if not self._is_coordinated(group.group_id)]
             kept = [group for group in kafkas.groups if self._is_kept(group.group_id)]
             await connection.room(head)
-            if kept:  # those that nobody has joined yet are there alone
+            if kept and names_alone:  # those that nobody has joined yet
                 here = await self._run(partial(answers.known_groups, self.store))
                 others += [group for group in kept if group.group_id not in here]
             ours: list[Any] | None = []

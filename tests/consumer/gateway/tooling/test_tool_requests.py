@@ -171,7 +171,7 @@ class Scene:
         said.with_header(correlation_id=head.correlation_id)
         answer = bytes(said.encode(header=True, framed=False))
         body = frames.decode(head, frame)
-        listing = self.tools.listed(cast("Any", client), head, body, names_ours, answer)
+        listing = self.tools.listed(cast("Any", client), head, body, names_ours, True, answer)
         return asyncio.ensure_future(listing)
 
     def commits(self, client: Client, group: str) -> asyncio.Task[None]:
