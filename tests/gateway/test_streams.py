@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,61 +34,69 @@ KEYS = 40
 KILLS = 10
 RECOVERY_S = 180.0
 PER_SECOND = 1_000
-SETTLES_S = 5.0
+TICKS = 20
 
 
 class Output:
-    """Counts what a topic has, of committed transactions alone, on a thread of its own."""
+    """Reads what a topic has, of committed transactions alone."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        self.count = 0
         self.values: Counter[str] = Counter()
         self.counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        self._ended: set[int] = set()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": unique("count"),
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
+                "enable.partition.eof": True,
             }
         )
         self._consumer.assign([Theirs(topic, n, 0) for n in range(PARTITIONS)])
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            for message in self._consumer.consume(500, 0.1):
-                assert message.error() is None, message.error()
-                value, number = message.value().decode().split(" ")
-                self.values[value] += 1
-                self.counts[message.key().decode()][int(number)] += 1
-        self._consumer.close()
+    def read(self, number: int) -> bool:
+        """A part of it; whether there were so many by now."""
+        for message in self._consumer.consume(1_000, 0.1):
+            if message.error() is not None:
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                self._ended.add(message.partition())
+                continue
+            self._ended.discard(message.partition())
+            value, counted = message.value().decode().split(" ")
+            self.count += 1
+            self.values[value] += 1
+            self.counts[message.key().decode()][int(counted)] += 1
+        return self.count >= number
+
+    def has_all(self) -> bool:
+        """A part of it; whether all was read."""
+        self.read(0)
+        return len(self._ended) == PARTITIONS
 
     def close(self) -> None:
-        """Count no more."""
-        self._stop.set()
-        self._thread.join(PATIENCE_S)
+        """Read no more."""
+        self._consumer.close()
 
 
 class Input:
-    """Records that come at a steady pace, written to the broker directly."""
+    """Records at a steady pace, as far as they are due, written to the broker directly."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self.count = 0
+        self.count = self.due = 0
         self._topic = topic
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        begun = time.monotonic()
         while self.count < RECORDS:
-            due = min(RECORDS, int((time.monotonic() - begun) * PER_SECOND))
-            for number in range(self.count, due):
+            until = min(self.due, self.count + PER_SECOND // TICKS)
+            for number in range(self.count, until):
                 self._producer.produce(self._topic, f"v{number}", f"k{number % KEYS}")
-            self.count = due
-            self._producer.poll(0.05)
+            self.count = until
+            self._producer.poll(1 / TICKS)
         assert self._producer.flush(PATIENCE_S) == 0
 
     def wait(self) -> None:
@@ -121,13 +128,13 @@ class Coordinators:
 
 
 @contextmanager
-def closing(*what: StreamsInstance | Output) -> Iterator[None]:
+def killing(*instances: StreamsInstance) -> Iterator[None]:
     """None of them stays."""
     try:
         yield
     finally:
-        for one in what:
-            one.kill() if isinstance(one, StreamsInstance) else one.close()
+        for one in instances:
+            one.kill()
 
 
 @pytest.mark.nightly
@@ -151,29 +158,26 @@ def test_every_record_is_counted_exactly_once_whatever_is_killed(
             for n in range(2)
         ]
         output = Output(kafka_broker.address, target)
-        stack.enter_context(closing(*instances, output))
+        stack.enter_context(killing(*instances))
         given = Input(kafka_broker.address, source)
 
-        def goes_on(more: int = 1) -> None:
-            """Until something more was counted."""
-            wanted = min(RECORDS, output.values.total() + more)
-            wait_until(lambda: output.values.total() >= wanted, RECOVERY_S, f"{wanted} counted")
+        def counted(number: int) -> None:
+            wait_until(lambda: output.read(number), RECOVERY_S, f"{number} records counted")
 
-        goes_on()
         victims = [instances[0], gateways[0], coordinators, instances[1], gateways[1]]
         for number in range(KILLS):
+            given.due = RECORDS * (number + 1) // KILLS
+            # it dies while more is to be done
+            counted(given.due - RECORDS // KILLS * 2 // 3)
             victims[number % len(victims)].restart()
-            goes_on(PER_SECOND)
-            time.sleep(SETTLES_S)  # what follows is to hit a group at work, as well as one at rest
-            goes_on()
+            counted(given.due)
         given.wait()
-        expected = {f"v{number}" for number in range(RECORDS)}
-        wait_until(lambda: len(output.values) == RECORDS, RECOVERY_S, "all records counted")
         for instance in instances:
             instance.close()
-        goes_on(0)
-        assert output.values.keys() == expected
-        assert set(output.values.values()) == {1}, "some are there more than once"
-        each = RECORDS // KEYS
-        assert all(sorted(seen) == list(range(1, each + 1)) for seen in output.counts.values())
-        assert all(set(seen.values()) == {1} for seen in output.counts.values())
+        output.close()
+    anew = Output(kafka_broker.address, target)
+    wait_until(anew.has_all, RECOVERY_S, "all that was written")
+    anew.close()
+    assert anew.values == dict.fromkeys((f"v{number}" for number in range(RECORDS)), 1)
+    each = dict.fromkeys(range(1, RECORDS // KEYS + 1), 1)
+    assert anew.counts == {f"k{number}": each for number in range(KEYS)}

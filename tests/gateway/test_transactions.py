@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.gateway.clients import PATIENCE_S, GatewayProcess
+from tests.gateway.test_failover import named
 from tests.harness.kafka import clean_groups, create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
@@ -293,6 +296,49 @@ def test_a_producer_that_names_no_member_is_not_asked_for_one(
     producer.close()
     wait_until(lambda: committed(gateway.address, group) == [9], PATIENCE_S, "its offset")
     assert read(kafka_broker.address, target) == [b"one"]
+
+
+def test_when_its_gateway_is_killed_a_client_goes_on_at_the_other_one(
+    gateway: GatewayProcess,
+    group: str,
+    topic: str,
+    target: str,
+    kafka_broker: KafkaBroker,
+    tmp_path: Path,
+) -> None:
+    """The broker that coordinates its group has an address at each."""
+    zookeeper = kafka_broker.zookeeper
+    with GatewayProcess(tmp_path / "other", zookeeper, kafka_broker.address, *IN_KAFKA) as other:
+        for one in (gateway, other):
+            wait_until(lambda: named(one) == 3, PATIENCE_S, "gateways that know each other")
+        client = Transforming(other.address, group, topic)
+        client.take(PARTITIONS * EACH)
+        client.producer.begin_transaction()
+        client.producer.produce(target, b"one")
+        client.store()
+        client.producer.commit_transaction(PATIENCE_S)
+        other.process.kill()
+        client.producer.begin_transaction()
+        client.producer.produce(target, b"two")
+
+        def goes_on() -> bool:
+            try:
+                client.store(Theirs(topic, 0, 1))
+            except KafkaException as error:
+                assert error.args[0].retriable(), error
+                return False
+            return True
+
+        begun = time.monotonic()
+        wait_until(goes_on, PATIENCE_S, "offsets that are taken")
+        print("took", time.monotonic() - begun)
+        client.producer.commit_transaction(PATIENCE_S)
+        assert read(kafka_broker.address, target) == [b"one", b"two"]
+        stored = [1, *[EACH] * (PARTITIONS - 1)]
+        wait_until(lambda: committed(gateway.address, group) == stored, PATIENCE_S, "its offsets")
+        produce_numbered(kafka_broker.address, topic, PARTITIONS, 1, EACH)
+        client.take(PARTITIONS * (EACH + 1))
+        client.consumer.close()
 
 
 def test_other_groups_are_refused_and_the_log_says_once_what_to_change(
