@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 from kafka.admin import ACLOperation
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
-from tests.gateway.clients import GatewayProcess
+from tests.gateway.clients import PATIENCE_S, GatewayProcess
 from tests.gateway.raw_client import RawClient
 from tests.gateway.test_permissions import MINE, THEIRS, Guarded, await_denied, guarded, log_in
+from tests.harness.wait import wait_until
 from tests.kafka.groups import coordinator
 from zkcoord.stack.ports import HOST
 
 __all__ = ["guarded"]
 pytestmark = pytest.mark.kafka
 
-COMMIT_V, TXN_V, NOBODYS_TXN_V = 8, 3, 2
+COMMIT_V, FIND_V, TXN_V, NOBODYS_TXN_V = 8, 2, 3, 2
 GROUP_DENIED, TOPIC_DENIED, TRANSACTION_DENIED, NOBODY = 30, 29, 53, 25
 
 
@@ -79,11 +81,18 @@ def plain(client: RawClient, topic: str, group: str) -> int:
 
 
 def test_nothing_passes_that_the_broker_refuses(guarded: Guarded, gateway: GatewayProcess) -> None:
-    secret = guarded.kept_from("app", ACLOperation.READ)
+    secret = guarded.kept_from("app", ACLOperation.READ, ACLOperation.DESCRIBE)
     direct = f"{HOST}:{guarded.outside}"
     with RawClient(direct) as client:
         log_in(client, "app")
         await_denied(client, secret)
+        find = FindCoordinatorRequest(key=MINE, key_type=0)
+
+        def is_found() -> bool:
+            answer = client.ask(find, FIND_V, FindCoordinatorResponse)
+            return answer.error_code == 0 and plain(client, guarded.topic, MINE) == 0
+
+        wait_until(is_found, PATIENCE_S, "Kafka's own coordinator of the group")
 
     def codes(address: str) -> list[int]:
         with RawClient(address) as client:

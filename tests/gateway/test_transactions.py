@@ -13,7 +13,8 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.gateway.clients import PATIENCE_S, GatewayProcess
+from tests.gateway.clients import PATIENCE_S, GatewayProcess, shared
+from tests.gateway.own_assignor import OwnAssignor
 from tests.gateway.test_failover import named
 from tests.harness.kafka import clean_groups, create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
@@ -259,6 +260,23 @@ def test_plain_commits_and_tools_find_the_same_offsets(
     assert str(admin.delete_groups([group])[group]) == "OK"
     assert listed() == [] and committed(kafka_broker.address, group) == []
     admin.close()
+
+
+def test_commits_pass_parked_heartbeats_of_the_same_connection(
+    gateway: GatewayProcess, group: str, topic: str, kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """kafka-python has one connection to who coordinates its group; a second one changes that."""
+    one, other = (OwnAssignor(tmp_path / str(n), gateway.address, group, topic) for n in range(2))
+    shared([one, other], PARTITIONS)
+    stored = [EACH] * PARTITIONS
+    wait_until(lambda: committed(kafka_broker.address, group) == stored, PATIENCE_S, "its commits")
+    one.close()
+    shared([other], PARTITIONS)
+    produce_numbered(kafka_broker.address, topic, PARTITIONS, 1, EACH)
+    stored = [EACH + 1] * PARTITIONS
+    wait_until(lambda: committed(kafka_broker.address, group) == stored, PATIENCE_S, "its commits")
+    other.close()
+    assert len(one.taken) + len(other.taken) == PARTITIONS * (EACH + 1), "each record once"
 
 
 def test_a_group_that_nobody_has_joined_is_what_kafka_says_of_it(
