@@ -105,7 +105,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         tuple(address(part, named) for part in brokers),
         advertise,
         _ports(settings, listen.port),
-        _patterns(settings),
+        _patterns(settings, "coordinated_groups"),
         layout_named(settings.text("layout")),
         GroupLimits(low, high),
         WireTimes(
@@ -119,6 +119,7 @@ def gateway_options(settings: Settings) -> GatewayOptions:
         broker_hosts=settings.text("broker_hosts"),
         speaks_tls=settings.switch("listen_tls"),
         http=http_options(settings),
+        in_kafka=_patterns(settings, "offsets_in_kafka"),
     )
 
 
@@ -166,10 +167,10 @@ def _ports(settings: Settings, begin: int) -> dict[int, int]:
     return found
 
 
-def _patterns(settings: Settings) -> tuple[Any, ...]:
+def _patterns(settings: Settings, option: str) -> tuple[Any, ...]:
     import re2
 
-    text = settings.text("coordinated_groups")
+    text = settings.text(option)
     quiet = re2.Options()
     quiet.log_errors = False
     try:
@@ -178,6 +179,6 @@ def _patterns(settings: Settings) -> tuple[Any, ...]:
         why = error.args[0] if error.args else b""
         why = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise ConfigurationError(
-            f"{settings.where('coordinated_groups')} {shown(text)} has a part that is no regular"
+            f"{settings.where(option)} {shown(text)} has a part that is no regular"
             f" expression ({shown(why)})"
         ) from error

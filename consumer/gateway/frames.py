@@ -209,9 +209,11 @@ def decode_answer(head: Head, frame: bytes) -> tuple[Any, Any]:
     return of.decode(frame[4:], version=head.version, header=True), of
 
 
-def refused_transaction(head: Head, body: Any) -> bytes:
+def refused_transaction(
+    head: Head, body: Any, refusal: WireCode = WireCode.GROUP_AUTHORIZATION_FAILED
+) -> bytes:
     """Offsets of a transaction are refused, with a code after which a producer aborts it."""
-    code = int(WireCode.GROUP_AUTHORIZATION_FAILED)
+    code = int(refusal)
     if head.key == ADD_OFFSETS_TO_TXN:
         return encode(head, throttle_time_ms=0, error_code=code)
     of_topic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic

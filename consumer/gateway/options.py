@@ -27,7 +27,8 @@ BEGIN = -1
 class GatewayOptions:
     """Where it listens, what it relays to, and which groups it coordinates. `port_of`: ports of
     brokers that are not to have the usual one; `groups`: compiled by google-re2, since names of
-    groups come from strangers (empty: all). `names_gateways`: clients learn of other gateways.
+    groups come from strangers (empty: all); `in_kafka`: of these those whose offsets Kafka keeps
+    (empty: none). `names_gateways`: clients learn of other gateways.
     `broker_hosts`: the host name of each broker, with
     `BROKER_MARK` for its id, where the names of TLS handshakes say which broker is meant instead of
     ports; then `host` is the name of where clients begin. `demands_login`: the brokers' listener is
@@ -51,6 +52,7 @@ class GatewayOptions:
     demands_login: bool = False
     speaks_tls: bool = False
     http: HttpOptions | None = None
+    in_kafka: tuple[Any, ...] = ()
 
     @property
     def host(self) -> str:
@@ -63,6 +65,7 @@ class GatewayOptions:
         limits, times = self.limits, self.times
         texts = {
             "coordinated_groups": " ".join(sorted({one.pattern for one in self.groups})),
+            "offsets_in_kafka": " ".join(sorted({one.pattern for one in self.in_kafka})),
             "group_min_session_timeout_ms": str(limits.min_session_timeout_ms),
             "group_max_session_timeout_ms": str(limits.max_session_timeout_ms),
             "disconnect_grace_ms": str(times.disconnect_grace_ms),
@@ -91,6 +94,11 @@ class GatewayOptions:
     def is_coordinated(self, group: str) -> bool:
         """Whether a group is served here, and not by Kafka's own coordinator."""
         return not self.groups or any(pattern.fullmatch(group) for pattern in self.groups)
+
+    def keeps_in_kafka(self, group: str) -> bool:
+        """Whether a group that is served here has its offsets in Kafka."""
+        matches = any(pattern.fullmatch(group) for pattern in self.in_kafka)
+        return matches and self.is_coordinated(group)
 
 
 def id_in(name: str, hosts: str) -> int | None:

@@ -12,9 +12,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,13 +25,14 @@ from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.making import led_groups
 from consumer.gateway.cluster import Cluster, ClusterSeen
 from consumer.gateway.frames import BadFrameError, Head
+from consumer.gateway.kafka_offsets.transactions import Transactions
 from consumer.gateway.members.agents import Agents, find_begin
+from consumer.gateway.members.front import MembersFront
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.making import wire_groups
 from consumer.gateway.neighbours import Neighbours
 from consumer.gateway.operation import direct_members, leader_watch
 from consumer.gateway.operation.chores import Chores
-from consumer.gateway.operation.codes import REFUSED, codes_of_answer
 from consumer.gateway.operation.direct_members import DirectMembers
 from consumer.gateway.operation.ending import GatewayEnd, hand_over
 from consumer.gateway.operation.figures import RelayFigures
@@ -45,17 +45,11 @@ from consumer.gateway.relay.broker import BrokerChoice, Way
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.door import ClientTls, Door
 from consumer.gateway.relay.listener import Listener, Ports
-from consumer.gateway.relay.software import asks_again
 from consumer.gateway.relay.tls import PLAIN_TLS, GatewayTls
-from consumer.gateway.rights.asking import is_known, needs, permissions, split
-from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling.leftovers import Leftovers
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
-from consumer.gateway.turns import WaitingTurn
-from consumer.gateway.wire.requests import Answer, Caller, CommitAnswer, CommitRequest, Request
-from zkcoord.core.error_codes import WireCode
-from zkcoord.core.model import TopicPartition
+from consumer.gateway.wire.requests import CommitRequest
 from zkcoord.errors import UnavailableError
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
@@ -64,7 +58,6 @@ from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.gateway_nodes import AnnouncedGateway
-from zkcoord.znodes.names import shown
 
 log = logging.getLogger(__name__)
 
@@ -74,16 +67,6 @@ POOL_THREADS = 8
 GROUPS_DELETED_MAX = 1_000
 """By one request: brokers can be asked of one group at a time whether it may be deleted."""
 BROKER_GONE_S = 6.0
-
-
-@dataclass(slots=True)
-class OpenRequest:
-    """A member's request that is not answered yet. `denied`: what of a commit is refused anyhow."""
-
-    connection: ClientConnection
-    head: Head
-    body: Any
-    denied: Mapping[TopicPartition, WireCode]
 
 
 class Gateway:
@@ -124,12 +107,16 @@ class Gateway:
         self.seen = ClusterSeen({})
         self.silent_since_s: float | None = None
         self._choice = BrokerChoice()
+        self.front = MembersFront(self.members, self._spawn)
         self.groups = self._wire_groups()
         storing = Storing(self.store, self.pool.submit, self.members.post)
-        self.led = led_groups(self.session, options, zk.acl, storing, self._answered)
-        self.entrance = MembersEntrance(self.groups, self.led)
+        self.led = led_groups(self.session, options, zk.acl, storing, self.front.answered)
+        self.entrance = MembersEntrance(self.groups, self.led, options.keeps_in_kafka)
+        self.front.entrance = self.entrance
         work = self._run, self._ask_members, self.led.delete
-        self.tools = ToolRequests(self.store, self.groups, *work, options.is_coordinated)
+        kinds = options.is_coordinated, options.keeps_in_kafka
+        self.tools = ToolRequests(self.store, self.groups, *work, *kinds)
+        self.transactions = Transactions(self.front, self._run, kinds[1], self.figures)
         self.leftovers = Leftovers(self.store, options.layout, boot_ms)
         self.direct = DirectMembers(self.cluster.live_members_of, self.reports.groups_here)
         self.leader = LeaderWatch(
@@ -145,8 +132,6 @@ class Gateway:
         )
         self._connections: dict[int, ClientConnection] = {}
         self._numbers = 0
-        self._tickets = 0
-        self._open: dict[int, OpenRequest] = {}
         self._ports = Ports(options, self._accept)
         self._looking = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -156,7 +141,7 @@ class Gateway:
     def _wire_groups(self) -> WireGroups:
         zk, layout, post = self.zk, self.options.layout, self.members.post
         agents = Agents(zk, layout, post, self._new_guardian, str(self.own))
-        heard = self._answered, self._begin
+        heard = self.front.answered, self._begin
         return wire_groups(agents, self.options, self.session, zk.acl, *heard)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
@@ -166,7 +151,7 @@ class Gateway:
         return asyncio.run(self._main(ready))
 
     async def _main(self, ready: Callable[[], None]) -> int:
-        self._events = asyncio.get_running_loop()
+        self._events = self.front.events = asyncio.get_running_loop()
         self.ending.listen(self._events)
         self._events.add_signal_handler(signal.SIGHUP, self.tls.look, True)
         self.members.attach(self.groups)
@@ -299,14 +284,14 @@ class Gateway:
         body = frames.decode(head, frame, connection.held.weigh)
         if head.key in frames.MEMBERS_APIS:
             return self._of_member(connection, head, body)
-        self._another(connection)
+        self.front.another(connection)
         match head.key:
             case frames.FIND_COORDINATOR:
                 return self._find_coordinator(listener, connection, head, body, frame)
             case frames.LIST_GROUPS:
                 connection.hold_up(head)
-                names_ours = self._lists_ours(listener.broker_id)
-                listed = partial(self.tools.listed, connection, head, body, names_ours)
+                names = self._lists_ours(listener.broker_id), self._lists_alone(listener.broker_id)
+                listed = partial(self.tools.listed, connection, head, body, *names)
                 connection.pass_on(head, frame, lambda answer: self._spawn(listed(answer)))
                 return True
             case _:
@@ -314,20 +299,15 @@ class Gateway:
         groups = frames.group_of(head, body)
         if head.key == frames.DELETE_GROUPS and len(groups) > GROUPS_DELETED_MAX:
             raise BadFrameError(f"a request to delete {len(groups)} groups")
-        ours = [group for group in groups if self.options.is_coordinated(group)]
-        if not ours and groups:
+        if groups and not self.tools.concerns(head, body, groups):
             return False
         if head.key in frames.TRANSACTIONS:
-            log.warning(
-                "offsets of group %s within a transaction of client %s are refused: the group is"
-                " coordinated here, and its offsets are in ZooKeeper; leave the group out of"
-                " --coordinated-groups to have both in Kafka",
-                shown(ours[0]),
-                shown(head.client_id),
-            )
-            self.figures.answered(head.key, REFUSED, 0.0)
-            return frames.refused_transaction(head, body)
-        self._spawn(self.tools.answer(connection, head, body))
+            served: Any = self.transactions.serve(connection, head, body)
+            if not isinstance(served, Coroutine):
+                return bytes(served) if served else False
+        else:
+            served = self.tools.answer(connection, head, body)
+        self._spawn(served)
         return None
 
     def _of_member(
@@ -336,73 +316,21 @@ class Gateway:
         request = member_frames.member_request(head, body)
         if not self.options.is_coordinated(request.group):
             return False
-        if isinstance(request, CommitRequest) and request.generation < 0 and not request.member_id:
-            self._another(connection)
+        if not isinstance(request, CommitRequest):
+            self.front.serve(connection, head, body, request)
+        elif self.options.keeps_in_kafka(request.group):
+            self.front.another(connection)
+            self._spawn(self.transactions.commits.serve(connection, head, body))
+        elif request.generation < 0 and not request.member_id:
+            self.front.another(connection)
             self._spawn(self.tools.commit(connection, head, body, request))
-            return None
-        if isinstance(request, CommitRequest):
-            connection.turns.commits(head)
-        need = needs(request)
-        if not connection.turns and is_known(connection, need):
-            self._to_member(connection, head, body, request, need[Right.READ_TOPIC])
-            return None
-        # a parked heartbeat would keep the broker's answer from being read
-        self._another(connection)
-        group, topics = (
-            partial(permissions, connection, right, names, group=request.group)
-            for right, names in need.items()
-        )
-        stores = isinstance(request, CommitRequest)
-        if connection.turns.add(head, body, request, group, topics if stores else None):
-            self._spawn(self._in_turn(connection))
+        else:
+            self.front.serve(connection, head, body, request)
         return None
-
-    async def _in_turn(self, connection: ClientConnection) -> None:
-        def permitted(one: WaitingTurn, topics: frozenset[str]) -> None:
-            self._to_member(connection, one.head, one.body, one.request, topics)
-
-        def refused(one: WaitingTurn) -> None:
-            code = WireCode.GROUP_AUTHORIZATION_FAILED
-            connection.answer_later(
-                one.head, member_frames.refused(one.head, one.body, code), REFUSED
-            )
-
-        await connection.turns.serve(permitted, refused, lambda: self._another(connection))
-
-    def _to_member(
-        self,
-        connection: ClientConnection,
-        head: Head,
-        body: Any,
-        request: Request,
-        topics: frozenset[str],
-    ) -> None:
-        if connection.number not in self._connections:
-            return  # gone while it was asked whether it may
-        denied: Mapping[TopicPartition, WireCode] = {}
-        if isinstance(request, CommitRequest):
-            request, denied = split(request, topics)
-        self._tickets += 1
-        ticket = self._tickets
-        self._open[ticket] = OpenRequest(connection, head, body, denied)
-        caller = Caller(
-            connection.number,
-            head.client_id,
-            connection.peer,
-            connection.software,
-            connection.is_shared,
-            asks_again(connection.software),
-        )
-        self.members.post(lambda: self.entrance.request(ticket, caller, request))
-
-    def _another(self, connection: ClientConnection) -> None:
-        number = connection.number
-        connection.turns.followed()
-        self.members.post(lambda: self.entrance.another_request(number))
 
     def passes(self, connection: ClientConnection) -> None:
         """A request goes to a broker."""
-        self._another(connection)
+        self.front.another(connection)
 
     def closed(self, connection: ClientConnection) -> None:
         """A connection is gone. Whom its broker left did not go: it has more time to come back."""
@@ -425,7 +353,9 @@ class Gateway:
         frame: bytes,
     ) -> bool | None:
         keys = frames.coordinator_keys(head, body)
-        ours = tuple(key for key in keys if self.options.is_coordinated(key))
+        # Kafka's own coordinator of a group whose offsets it keeps is asked for its clients
+        kept = self.options.keeps_in_kafka
+        ours = tuple(key for key in keys if self.options.is_coordinated(key) and not kept(key))
         if not ours:
             return False
         at = partial(self.coordinator, listener.broker_id)
@@ -437,17 +367,6 @@ class Gateway:
         return True
 
     # answers
-
-    def _answered(self, ticket: int, answer: Answer) -> None:
-        """On the members' thread."""
-        self._events.call_soon_threadsafe(self._send, ticket, answer)
-
-    def _send(self, ticket: int, answer: Answer) -> None:
-        asked = self._open.pop(ticket)
-        if asked.denied and isinstance(answer, CommitAnswer):
-            answer = CommitAnswer(answer.code, {**answer.others, **asked.denied})
-        frame = member_frames.encode_answer(asked.head, asked.body, answer)
-        asked.connection.answer_later(asked.head, frame, codes_of_answer(answer))
 
     def _spawn(self, work: Any) -> None:
         task = self._events.create_task(work)
@@ -465,6 +384,12 @@ class Gateway:
         """
         first = broker_id < 0 and not self.gateways
         return first or broker_id == min(self.seen.brokers, default=-1)
+
+    def _lists_alone(self, broker_id: int) -> bool:
+        """Whether it names there what only the broker has of ours: not also where clients begin,
+        which is one broker more to them.
+        """
+        return broker_id >= 0 or not self.gateways
 
     async def _ask_members(self, work: Callable[[], Any]) -> Any:
         return await asyncio.wrap_future(self.members.submit(work))

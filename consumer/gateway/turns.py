@@ -45,6 +45,7 @@ class Turns:
         self._answered = asyncio.Event()
         self._waiting: deque[WaitingTurn] = deque()
         self._followed = False
+        self.is_over = False
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -77,6 +78,7 @@ class Turns:
 
     def close(self) -> None:
         """The connection is gone: nothing is waited for."""
+        self.is_over = True
         self._commits.clear()
         self._answered.set()
 

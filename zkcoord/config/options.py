@@ -346,6 +346,15 @@ GATEWAY = (
         (Use.GATEWAY,),
         metavar="REGEX ...",
     ),
+    text(
+        "offsets_in_kafka",
+        None,
+        "regular expressions of the coordinated groups whose offsets Kafka keeps, so that"
+        " transactions can store them (the whole name; separated by blanks): clients lead these."
+        " Without it: none",
+        (Use.GATEWAY,),
+        metavar="REGEX ...",
+    ),
     number(
         "group_min_session_timeout_ms",
         6_000,

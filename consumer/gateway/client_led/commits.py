@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from consumer.gateway.client_led.group import LedGroup
 from consumer.gateway.client_led.member import COMMITS_MAX, LedMember, WaitingOffsets
 from consumer.gateway.client_led.translating import to_check
-from consumer.gateway.client_led.watching import Watching
+from consumer.gateway.client_led.watching import LedSeen, Watching
 from consumer.gateway.wire.committing import judged
-from consumer.gateway.wire.requests import Answer, CommitAnswer, CommitRequest
+from consumer.gateway.wire.requests import Answer, CommitAnswer, CommitRequest, MayCommitRequest
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.names import is_partition, shown
@@ -158,6 +158,24 @@ class LedCommits:
             self.go_on(group, member)
 
         return ended
+
+    def may_commit(self, group: LedGroup, ticket: int, request: MayCommitRequest) -> bool:
+        """Say whether its member may store offsets in Kafka: by what is known, and if that says
+        yes, by what is there now. Whether it is a member as far as that is known.
+        """
+        check = to_check(request)
+        code = group.view.commit(check)
+        if code is not WireCode.NONE:
+            self._answer(ticket, CommitAnswer(code))
+            return False
+
+        def read(seen: LedSeen | None) -> None:
+            later = WireCode.COORDINATOR_NOT_AVAILABLE
+            now = later if seen is None else seen.view.commit(check)
+            self._answer(ticket, CommitAnswer(now))
+
+        self._watching.look_now(group.name, read)
+        return True
 
     def end(self, member: LedMember, code: WireCode) -> None:
         """Its member is not served here any more."""

@@ -1,6 +1,6 @@
 """Where a member's request goes: to the groups whose members the coordinator assigns, or to those
 whose leader is a client. A group is one or the other, as its members are; a group without any is
-what the first one wants.
+what the first one wants, but where its name says that clients lead it (`always_led`).
 
 What is not known of a group is read first, once for all requests that wait for it; requests keep
 their order. Everything here runs on the members' loop.
@@ -40,9 +40,15 @@ COORDINATED = (
 class MembersEntrance:
     """See the module."""
 
-    def __init__(self, wire: WireGroups, led: LedGroups) -> None:
+    def __init__(
+        self,
+        wire: WireGroups,
+        led: LedGroups,
+        always_led: Callable[[str], bool] = lambda group: False,
+    ) -> None:
         self._wire = wire
         self._led = led
+        self._always_led = always_led
         self._looking: dict[str, list[WaitingLed]] = {}
         self._looks = 0
         self._refused: set[str] = set()
@@ -52,7 +58,11 @@ class MembersEntrance:
         """Answer a request, now or later."""
         self.another_request(caller.connection)
         name = request.group
-        if self._wire.closing or not is_group(name) or self._is_known(request):
+        if self._wire.closing or not is_group(name):
+            return self._wire.request(ticket, caller, request)
+        if self._always_led(name):
+            return self._led.when_seen(self._led.open(name), ticket, caller, request)
+        if self._is_known(request):
             return self._wire.request(ticket, caller, request)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
@@ -98,13 +108,13 @@ class MembersEntrance:
     def _serve(self, group: LedGroup, one: WaitingLed) -> None:
         """It is known what was decided of a group that is served here, or was to be."""
         request = one.request
-        is_led = group.is_led
-        pinned = self._led.watching.pins.of(group.name)
-        if not is_led and self._would_lead(request, group.seen):
-            if pinned is Machine.COORDINATED:
+        is_led, always = group.is_led, self._always_led(group.name)
+        joins = isinstance(request, JoinRequest)
+        if not is_led and (self._would_lead(request, group.seen) or (always and joins)):
+            if self._led.watching.pins.of(group.name) is Machine.COORDINATED:
                 return self._refuse(one)
             is_led = True
-        if is_led:
+        if is_led or always:
             self._led.request(group, one)
         else:
             self._wire.request(one.ticket, one.caller, request)

@@ -41,6 +41,7 @@ from consumer.gateway.wire.requests import (
     JoinRequest,
     LeaveAnswer,
     LeaveRequest,
+    MayCommitRequest,
     Request,
     SyncAnswer,
     SyncRequest,
@@ -191,6 +192,12 @@ class LedGroups:
                         member.member_id,
                         request.offsets,
                     )
+            case MayCommitRequest():
+                may = self._commits.may_commit(group, ticket, request)
+                if may and not request.in_transaction:  # those come from its producer
+                    member = self._served(group, caller, request.member_id, request.instance)
+                    if member is not None:
+                        self._heard(member, caller)
 
     def _join(self, group: LedGroup, ticket: int, caller: Caller, request: JoinRequest) -> None:
         fresh = drawn_id(request, caller, self._new_id())

@@ -17,6 +17,7 @@ from consumer.gateway.wire.requests import (
     JoinRequest,
     LeaveAnswer,
     LeaveRequest,
+    MayCommitRequest,
     SyncAnswer,
     SyncRequest,
 )
@@ -124,9 +125,10 @@ def to_beat(request: HeartbeatRequest) -> ClassicBeat:
     return ClassicBeat(request.member_id, request.generation, request.instance)
 
 
-def to_check(request: CommitRequest) -> CommitCheck:
+def to_check(request: CommitRequest | MayCommitRequest) -> CommitCheck:
     """The same of OffsetCommit, without what it stores."""
-    return CommitCheck(request.member_id, request.generation, request.instance)
+    in_transaction = isinstance(request, MayCommitRequest) and request.in_transaction
+    return CommitCheck(request.member_id, request.generation, request.instance, in_transaction)
 
 
 def _is_name(member_id: str, instance: str | None) -> bool:

@@ -50,6 +50,7 @@ from consumer.gateway.wire.requests import (
     JoinRequest,
     LeaveAnswer,
     LeaveRequest,
+    MayCommitRequest,
     Request,
     SyncAnswer,
     SyncRequest,
@@ -135,6 +136,8 @@ class WireGroups:
                 self._commit(ticket, caller, request)
             case LeaveRequest():
                 self._leave(ticket, request)
+            case MayCommitRequest():  # no member of a group whose offsets are in Kafka is here
+                self.answer(ticket, refusal(request, WireCode.UNKNOWN_MEMBER_ID))
 
     def another_request(self, connection: int) -> None:
         """A request has come on this connection: what waits there stands in its way."""

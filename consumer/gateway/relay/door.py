@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from consumer.gateway.operation.seldom import Seldom
 from consumer.gateway.relay.connection import ClientConnection
 from consumer.gateway.relay.tls import TlsFiles
 from zkcoord.znodes.names import shown
@@ -42,20 +43,12 @@ class TurnedAway:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._said: dict[str, float] = {}
+        self.seldom = Seldom(SAID_AGAIN_S, ADDRESSES_MAX, clock)
 
     def say(self, address: str, why: str) -> None:
         """Log it, or not."""
-        now = self._clock()
-        if now - self._said.get(address, now - SAID_AGAIN_S) < SAID_AGAIN_S:
-            return
-        if address not in self._said and len(self._said) >= ADDRESSES_MAX:
-            self._said = {a: at for a, at in self._said.items() if now - at < SAID_AGAIN_S}
-            if len(self._said) >= ADDRESSES_MAX:
-                return
-        self._said[address] = now
-        log.warning("a client of %s is turned away: %s", address, why)
+        if self.seldom.is_due(address):
+            log.warning("a client of %s is turned away: %s", address, why)
 
 
 class ClientTls:

@@ -47,6 +47,8 @@ CAPS = {
     SASL_HANDSHAKE: 1,
     API_VERSIONS: 4,
 }
+FEATURE_CAPS = {"transaction.version": 1}
+"""From 2 on a producer leaves it to Produce 12 to add partitions to its transaction."""
 RELAYED_TOO = frozenset({*TRANSACTIONS, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS})
 """What is answered here, and goes on to the broker as well: for groups that are Kafka's own, which
 there may be from before, and for transactions.
@@ -162,6 +164,10 @@ def _api_versions(head: Head, frame: bytes, relays_groups: bool) -> bytes:
         if api.min_version <= api.max_version:
             kept.append(api)
     response.api_keys = kept
+    for feature in response.finalized_features or ():
+        most = FEATURE_CAPS.get(feature.name, feature.max_version_level)
+        feature.max_version_level = min(most, feature.max_version_level)
+        feature.min_version_level = min(most, feature.min_version_level)
     return _framed(head, response)
 
 

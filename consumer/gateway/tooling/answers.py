@@ -192,6 +192,14 @@ def coordinated_groups(store: GroupStore, head: Head, body: Any) -> list[Any] | 
     ]
 
 
+def known_groups(store: GroupStore) -> frozenset[str]:
+    """All of which something is here. Where that cannot be asked: none."""
+    try:
+        return frozenset(store.listed_led()) | {group.name for group in store.groups()}
+    except ZkcoordError:
+        return frozenset()
+
+
 def list_groups(head: Head, ours: list[Any] | None, kafkas: Any, others: list[Any]) -> bytes:
     """Answer to ListGroups: ours (None: ZooKeeper cannot be asked), and `others` of those that the
     broker has listed in its answer, `kafkas`.

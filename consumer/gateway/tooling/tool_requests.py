@@ -16,6 +16,8 @@ from kafka.protocol.admin import ListGroupsResponse
 from consumer.gateway import frames, member_frames
 from consumer.gateway.address import Address
 from consumer.gateway.frames import Head
+from consumer.gateway.kafka_offsets.deleting import deleted_too
+from consumer.gateway.kafka_offsets.passing_on import names_member
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.operation.codes import OK, REFUSED, codes_of_frame
 from consumer.gateway.relay.connection import ClientConnection
@@ -23,7 +25,13 @@ from consumer.gateway.relay.rewriting import BadAnswerError, Surroundings
 from consumer.gateway.rights.asking import OF_GROUPS, OF_TOPICS, permissions, split, topics_of
 from consumer.gateway.rights.questions import Right
 from consumer.gateway.tooling import answers
-from consumer.gateway.tooling.both_kinds import coordinators, joined, parted
+from consumer.gateway.tooling.both_kinds import (
+    coordinators,
+    is_answered_here,
+    joined,
+    never,
+    parted,
+)
 from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
@@ -31,6 +39,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.errors import ZkcoordError
 from zkcoord.znodes.names import is_group
 
+DELETIONS = (frames.DELETE_GROUPS, frames.OFFSET_DELETE)
 T = TypeVar("T")
 May = Awaitable[frozenset[str]]
 
@@ -48,7 +57,7 @@ class OnThread(Protocol):
 class ToolRequests:
     """See the module. `run` runs what blocks, `ask_members` what must be on the members' thread;
     all groups but those that are `is_coordinated` are Kafka's own; `delete_led`, on the members'
-    thread, has one deleted whose leader is a client.
+    thread, has one deleted whose leader is a client; `is_kept`: Kafka has its offsets.
     """
 
     def __init__(
@@ -59,14 +68,23 @@ class ToolRequests:
         ask_members: OnThread,
         delete_led: DeleteLed,
         is_coordinated: Callable[[str], bool] = lambda group: True,
+        is_kept: Callable[[str], bool] = never,
     ) -> None:
         self.store = store
         self.groups = groups
         self._is_coordinated = is_coordinated
+        self._is_kept = is_kept
         self._run = run
         self._ask_members = ask_members
         self._delete_led = delete_led
         self._more = asyncio.Lock()
+
+    def concerns(self, head: Head, body: Any, groups: tuple[str, ...]) -> bool:
+        """Whether anything of it is not the broker's to answer as it stands."""
+        kinds = self._is_coordinated, self._is_kept
+        if any(is_answered_here(head.key, group, *kinds) for group in groups):
+            return True
+        return head.key == frames.OFFSET_FETCH and names_member(head, body.groups)
 
     def answer(
         self, connection: ClientConnection, head: Head, body: Any
@@ -74,16 +92,35 @@ class ToolRequests:
         """Answer a request, if its client may know or do that. What is asked about that, and what
         of it is the broker's to answer, is asked at once.
         """
-        body, of_kafka = parted(head, body, self._is_coordinated)
+        body, of_kafka = parted(head, body, self._is_coordinated, self._is_kept)
         theirs = connection.ask(*of_kafka) if of_kafka is not None else None
         named = topics_of(head, body)
         groups = permissions(connection, OF_GROUPS[head.key], frames.group_of(head, body))
         right = OF_TOPICS.get(head.key, Right.DESCRIBE_TOPIC)
         topics = permissions(connection, right, named.topics)
-        if named.and_all:
+        deletes = head.key in DELETIONS and any(map(self._is_kept, frames.group_of(head, body)))
+        if named.and_all or deletes:
             connection.hold_up(head)
         work = self._judged(connection, head, body, groups, topics)
+        if deletes:
+            work = self._deleted(connection, head, body, work)
         return self._alone(connection, head, self._answer(connection, head, work, theirs))
+
+    async def _deleted(
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        work: Awaitable[Callable[[], bytes | None]],
+    ) -> Callable[[], bytes | None]:
+        """Of groups whose offsets Kafka keeps: here, and then there."""
+        ours = await self._in_parts(await work)
+        try:
+            both = await deleted_too(connection, head, body, ours, self._is_kept)
+        except BadAnswerError as error:
+            connection.drop(str(error))
+            raise asyncio.CancelledError from error
+        return lambda: both
 
     async def _answer(
         self,
@@ -184,16 +221,27 @@ class ToolRequests:
         return await self._blocking(connection, head, partial(next, work))
 
     async def listed(
-        self, connection: ClientConnection, head: Head, body: Any, names_ours: bool, answer: bytes
+        self,
+        connection: ClientConnection,
+        head: Head,
+        body: Any,
+        names_ours: bool,
+        names_alone: bool,
+        answer: bytes,
     ) -> None:
         """ListGroups: what the broker has listed, but for groups whose names are coordinated here
         (described is what is of them here), with those of ours that its client may describe, where
-        the port `names_ours`. The client is held up meanwhile.
+        the port `names_ours`, and those of the broker of which nothing is here, where it
+        `names_alone`. The client is held up meanwhile.
         """
-        with _answered(connection, head):
+        with answered(connection, head):
             kafkas = ListGroupsResponse.decode(answer, version=head.version, header=True)
             others = [group for group in kafkas.groups if not self._is_coordinated(group.group_id)]
+            kept = [group for group in kafkas.groups if self._is_kept(group.group_id)]
             await connection.room(head)
+            if kept and names_alone:  # those that nobody has joined yet
+                here = await self._run(partial(answers.known_groups, self.store))
+                others += [group for group in kept if group.group_id not in here]
             ours: list[Any] | None = []
             if names_ours:
                 ours = await self._run(partial(answers.coordinated_groups, self.store, head, body))
@@ -241,7 +289,7 @@ class ToolRequests:
         """FindCoordinator: `keys` are coordinated here, and others are not, of which the broker has
         answered.
         """
-        with _answered(connection, head):
+        with answered(connection, head):
             found = coordinators(head, keys, at(), around, answer)
             connection.answer_later(head, found, codes_of_frame(head, found))
 
@@ -249,7 +297,7 @@ class ToolRequests:
         self, connection: ClientConnection, head: Head, work: Coroutine[Any, Any, None]
     ) -> None:
         """After those of the same connection."""
-        with _answered(connection, head):
+        with answered(connection, head):
             async with connection.turns.alone:
                 await work
 
@@ -302,7 +350,7 @@ def _to(
 
 
 @contextmanager
-def _answered(connection: ClientConnection, head: Head) -> Iterator[None]:
+def answered(connection: ClientConnection, head: Head) -> Iterator[None]:
     """A request that cannot be answered ends its connection: its client asks again elsewhere, and
     does not wait.
     """

@@ -97,7 +97,22 @@ class CommitRequest:
     instance: str | None = None
 
 
-Request = JoinRequest | SyncRequest | HeartbeatRequest | LeaveRequest | CommitRequest
+@dataclass(frozen=True, slots=True)
+class MayCommitRequest:
+    """Whether a member may store offsets now, where Kafka keeps its group's: what OffsetCommit or
+    TxnOffsetCommit says of who it is. The answer is as new as ZooKeeper is when it is asked.
+    """
+
+    group: str
+    member_id: str
+    generation: int
+    instance: str | None = None
+    in_transaction: bool = False
+
+
+Request = (
+    JoinRequest | SyncRequest | HeartbeatRequest | LeaveRequest | CommitRequest | MayCommitRequest
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +161,9 @@ class LeaveAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswer:
-    """Answer to `CommitRequest`: the code of all partitions but those in `others`."""
+    """Answer to `CommitRequest`, and to `MayCommitRequest`: the code of all partitions but those
+    in `others`.
+    """
 
     code: WireCode
     others: Mapping[TopicPartition, WireCode] = field(default_factory=dict)
@@ -171,7 +188,7 @@ def refusal(request: Request, code: WireCode) -> Answer:
             return SyncAnswer(code)
         case HeartbeatRequest():
             return BeatAnswer(code)
-        case CommitRequest():
+        case CommitRequest() | MayCommitRequest():
             return CommitAnswer(code)
         case LeaveRequest():
             return LeaveAnswer(code, tuple(code for _ in request.members))

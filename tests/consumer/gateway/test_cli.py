@@ -80,6 +80,7 @@ def test_the_command_ends_with_2(tmp_path: Path) -> None:
         ({"broker_ports": "1=9192"}, "none that is that of --listen"),
         ({"broker_ports": "1=9193,2=9193"}, "each broker and each port once"),
         ({"coordinated_groups": "a("}, r"no regular expression \('missing \): a\('\)"),
+        ({"offsets_in_kafka": "a("}, r"--offsets-in-kafka .* no regular expression"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(flags: dict[str, str], said: str) -> None:
@@ -88,11 +89,22 @@ def test_what_cannot_be_is_refused_in_words(flags: dict[str, str], said: str) ->
         gateway_options(resolve(Use.GATEWAY, {**usual, **flags}, {}))
 
 
-def test_the_order_of_patterns_makes_no_other_gateway() -> None:
+def test_which_groups_have_their_offsets_in_kafka() -> None:
+    """Those that are coordinated at all."""
+    given = {"zookeeper": "z:1", "brokers": "b:1", "listen": "h:9192", "offsets_in_kafka": "a b.*"}
+    options = gateway_options(resolve(Use.GATEWAY, given, {}))
+    assert [options.keeps_in_kafka(group) for group in ("a", "bc", "ab")] == [True, True, False]
+    given["coordinated_groups"] = "b"
+    options = gateway_options(resolve(Use.GATEWAY, given, {}))
+    assert [options.keeps_in_kafka(group) for group in ("a", "b", "bc")] == [False, True, False]
+
+
+@pytest.mark.parametrize("option", ["coordinated_groups", "offsets_in_kafka"])
+def test_the_order_of_patterns_makes_no_other_gateway(option: str) -> None:
     """Which groups are coordinated does not depend on it."""
     usual = {"zookeeper": "z:1", "brokers": "b:1", "listen": "h:9192"}
     one, same, other = (
-        gateway_options(resolve(Use.GATEWAY, {**usual, "coordinated_groups": text}, {})).shared
+        gateway_options(resolve(Use.GATEWAY, {**usual, option: text}, {})).shared
         for text in ("a b.*", "b.*  a b.*", "a")
     )
     assert one == same != other

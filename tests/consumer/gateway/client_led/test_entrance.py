@@ -17,6 +17,7 @@ from consumer.gateway.wire.requests import (
     JoinAnswer,
     JoinRequest,
     LeaveRequest,
+    MayCommitRequest,
     Request,
 )
 from tests.consumer.gateway.client_led.led_side import TP, LedGateway
@@ -50,13 +51,16 @@ class Wire:
         """The same."""
 
 
+ALWAYS = ("etl",)
+
+
 class Door:
     """An entrance of a gateway."""
 
     def __init__(self, gateway: LedGateway) -> None:
         self.gateway = gateway
         self.wire = Wire()
-        self.entrance = MembersEntrance(cast("Any", self.wire), gateway.led)
+        self.entrance = MembersEntrance(cast("Any", self.wire), gateway.led, ALWAYS.__contains__)
 
     def ask(self, request: Request, settles: bool = True) -> int:
         """A request; its ticket."""
@@ -108,6 +112,18 @@ def test_a_group_without_members_is_what_the_first_one_wants(
     door: Door, kind: str, names: tuple[str, ...], to_wire: bool
 ) -> None:
     assert door.to_wire(join("new", kind, *names)) is to_wire
+
+
+def test_a_group_whose_name_says_so_is_led_by_a_client_whatever_it_lists(door: Door) -> None:
+    asked = [
+        join(ALWAYS[0], "consumer", "range"),
+        HeartbeatRequest(ALWAYS[0], "m", 1),
+        MayCommitRequest(ALWAYS[0], "m", 1),
+        LeaveRequest(ALWAYS[0], (("m", None),)),
+    ]
+    assert not any(map(door.to_wire, asked))
+    door.wire.closing = True
+    assert all(map(door.to_wire, asked)), "where all are refused"
 
 
 def test_who_joins_a_group_that_a_client_leads_joins_that(door: Door) -> None:

@@ -15,6 +15,7 @@ from consumer.gateway.wire.requests import (
     HeartbeatRequest,
     JoinRequest,
     LeaveRequest,
+    MayCommitRequest,
     SyncRequest,
 )
 from tests.consumer.gateway.client_led.led_side import TIMES, TP, LedGateway
@@ -248,6 +249,50 @@ def test_a_commit_is_judged_again_when_the_state_has_changed(scene: Scene) -> No
     scene.wait(MOMENT_MS)
     assert scene.code(ticket) is WireCode.ILLEGAL_GENERATION
     assert scene.one.stored.offsets == {}
+
+
+def may(scene: Scene, client: int, gateway: LedGateway | None = None, **more: Any) -> int:
+    """Whether a member may commit to Kafka: the ticket."""
+    generation = more.pop("generation", scene.generation)
+    asked = MayCommitRequest(GROUP, scene.ids[client], generation, **more)
+    return (gateway or scene.one).ask(asked, client)
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_who_may_commit_to_kafka(scene: Scene, in_transaction: bool) -> None:
+    kind = {"in_transaction": in_transaction}
+    assert scene.code(may(scene, 1, **kind)) is WireCode.NONE
+    scene.ids[3] = "nobody"
+    assert scene.code(may(scene, 3, **kind)) is WireCode.UNKNOWN_MEMBER_ID
+    later = may(scene, 1, generation=scene.generation + 1, **kind)
+    assert scene.code(later) is WireCode.ILLEGAL_GENERATION
+    instance = may(scene, 1, instance="i", **kind)
+    assert scene.code(instance) is WireCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_what_may_be_committed_to_kafka_is_read_anew(scene: Scene, in_transaction: bool) -> None:
+    """The gateway has not heard yet that the group has gone on without it."""
+    port = scene.one.session.port
+    assert port is not None
+    real = port.sync
+
+    def sync(done: Any) -> None:
+        """Before it is answered, member 2 leaves, and 1 is the next generation."""
+        other = scene.gateways[1]
+        other.ask(LeaveRequest(GROUP, ((scene.ids[2], None),)), 2)
+        scene.joins(1, other)
+        real(done)
+
+    port.sync = sync  # type: ignore[method-assign]
+    ticket = may(scene, 1, in_transaction=in_transaction)
+    scene.wait(MOMENT_MS)
+    assert scene.code(ticket) is WireCode.ILLEGAL_GENERATION
+
+
+def test_without_zookeeper_nobody_may_commit_to_kafka(scene: Scene) -> None:
+    scene.one.led.watching._port = None
+    assert scene.code(may(scene, 1)) is WireCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_commits_of_a_member_are_stored(scene: Scene) -> None:

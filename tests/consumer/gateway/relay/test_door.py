@@ -352,6 +352,6 @@ def test_an_address_is_named_once_a_minute_and_not_all_are(
     now = SAID_AGAIN_S
     assert say("a")
     assert sum(say(str(n)) for n in range(ADDRESSES_MAX + 50)) == ADDRESSES_MAX - 1
-    assert len(said._said) == ADDRESSES_MAX
+    assert len(said.seldom) == ADDRESSES_MAX
     now = 2 * SAID_AGAIN_S
     assert say("c")

@@ -75,3 +75,26 @@ def test_what_carries_addresses_or_goes_around_the_gateway_is_not_offered() -> N
     assert offered(FETCH, 0, 17) == (0, CAPS[FETCH])
     assert offered(FETCH, 0, 3) == (0, 3)
     assert offered(CONSUMER_GROUP_HEARTBEAT, 0, 1) is None
+
+
+def test_producers_do_not_leave_to_a_version_of_produce_what_is_not_offered() -> None:
+    of = ApiVersionsResponse.FinalizedFeatureKey
+    levels = {"transaction.version": 2, "group.version": 1}
+    response = ApiVersionsResponse(
+        error_code=0,
+        api_keys=[],
+        supported_features=[],
+        finalized_features_epoch=5,
+        finalized_features=[
+            of(name=name, max_version_level=level, min_version_level=level)
+            for name, level in levels.items()
+        ],
+        zk_migration_ready=False,
+    )
+    response.API_VERSION = 3
+    response.with_header(correlation_id=1)
+    frame = bytes(response.encode(header=True, framed=False))
+    answer = rewritten(Head(API_VERSIONS, 3, 1, "c"), frame, Around(False))
+    found = ApiVersionsResponse.decode(answer[4:], version=3, header=True)
+    told = {one.name: one.max_version_level for one in found.finalized_features}
+    assert told == {"transaction.version": 1, "group.version": 1}

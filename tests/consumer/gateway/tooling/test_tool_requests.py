@@ -141,6 +141,7 @@ class Scene:
             self._run,
             lambda group, said: None,
             is_ours,
+            lambda group: group.startswith("kept"),
         )
 
     async def _run(self, work: Callable[[], Any]) -> Any:
@@ -156,7 +157,12 @@ class Scene:
         return asyncio.ensure_future(answering)
 
     def lists(
-        self, client: Client, *kafkas: str, names_ours: bool = True, code: int = 0
+        self,
+        client: Client,
+        *kafkas: str,
+        names_ours: bool = True,
+        names_alone: bool = True,
+        code: int = 0,
     ) -> asyncio.Task[None]:
         """ListGroups, where the broker has these."""
         frame = framed(LIST_V, ListGroupsRequest(states_filter=[]))[4:]
@@ -171,7 +177,8 @@ class Scene:
         said.with_header(correlation_id=head.correlation_id)
         answer = bytes(said.encode(header=True, framed=False))
         body = frames.decode(head, frame)
-        listing = self.tools.listed(cast("Any", client), head, body, names_ours, answer)
+        names = names_ours, names_alone
+        listing = self.tools.listed(cast("Any", client), head, body, *names, answer)
         return asyncio.ensure_future(listing)
 
     def commits(self, client: Client, group: str) -> asyncio.Task[None]:
@@ -314,6 +321,25 @@ def test_each_group_is_listed_by_whom_it_can_be_described() -> None:
             await scene.lists(client, "both", "old", "kafkas", names_ours=names_ours)
             assert names_in(client) == (0, {**ours, "kafkas": "Dead"})
             assert client.counts == ({"describe": 1} if names_ours else {})
+
+    asyncio.run(run())
+
+
+def test_a_group_whose_offsets_kafka_has_is_listed_once() -> None:
+    """By ZooKeeper if anything of it is there; else by the broker, but not where clients begin."""
+
+    async def run() -> None:
+        scene = Scene()
+        scene.store.names = ["kept-joined"]
+        for names_ours, names_alone, expected in (
+            (True, True, {"kept-joined": "Empty", "kept-alone": "Dead"}),
+            (False, True, {"kept-alone": "Dead"}),
+            (False, False, {}),
+        ):
+            client = Client()
+            names = {"names_ours": names_ours, "names_alone": names_alone}
+            await scene.lists(client, "kept-joined", "kept-alone", **names)
+            assert names_in(client) == (0, expected)
 
     asyncio.run(run())
 

@@ -1,0 +1,1 @@
+"""Tests of groups whose offsets Kafka keeps."""
