@@ -23,7 +23,8 @@ PROJECT = Path(__file__).parents[2]
 
 class OwnAssignor:
     """The process. `owned` is what it has now, `taken` (partition, offset) of what it got, `calls`
-    its callbacks.
+    its callbacks, `brokers` how many it knows,
+    `generation` of which it believes to be a member.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class OwnAssignor:
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.owned: set[int] = set()
+        self.brokers, self.generation = 0, -1
         self.taken: list[tuple[int, int]] = []
         self.calls: list[tuple[str, tuple[int, ...]]] = []
         configs = {"bootstrap_servers": bootstrap, "group_id": group, **more}
@@ -58,7 +60,9 @@ class OwnAssignor:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             what, value = json.loads(line)
-            if what == "records":
+            if what == "knows":
+                self.brokers, self.generation = value
+            elif what == "records":
                 self.taken += [(partition, offset) for partition, offset in value]
             else:
                 self.calls.append((what, tuple(value)))
@@ -81,6 +85,7 @@ def main(topic: str, *options: str) -> int:
     """Consume."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.errors import KafkaConnectionError
 
     class Dealt(RoundRobinPartitionAssignor):
         """Round robin, under a name of its own."""
@@ -111,8 +116,16 @@ def main(topic: str, *options: str) -> int:
         **{"session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000, **configs},
     )
     consumer.subscribe([topic], listener=Told())
+    known: list[int] = []
     while not closing.is_set():
-        records = consumer.poll(100)
+        brokers, generation = consumer._cluster.brokers(), consumer._coordinator._generation
+        if known != (now := [len(brokers), generation.generation_id]):
+            known = now
+            say("knows", known)
+        try:
+            records = consumer.poll(100)
+        except KafkaConnectionError:
+            continue  # its poll raises that while nobody of those that it knows is there
         found = [(tp.partition, one.offset) for tp, part in records.items() for one in part]
         if found:
             say("records", found)

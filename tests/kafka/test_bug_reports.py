@@ -138,7 +138,7 @@ def test_a_broker_that_is_away_is_said_once_and_once_when_it_is_back(
             wait_until(lambda: one.poll(50), PATIENCE_S, "the broker")
     finally:
         broker.kill()
-    again = Counter((r.name, r.lineno) for r in loud)
+    again = Counter((r.name, r.lineno, r.getMessage()) for r in loud)
     assert again and max(again.values()) == 1, again
     ours = [r.getMessage() for r in caplog.records if r.name.startswith("consumer")]
     assert sum("does not answer" in line for line in ours) == 1

@@ -28,7 +28,7 @@ from consumer.gateway.client_led.translating import (
 )
 from consumer.gateway.client_led.waiting import WaitingForGroups
 from consumer.gateway.client_led.watching import LedSeen, Watching
-from consumer.gateway.operation.led_owners import CommitsOfOthers
+from consumer.gateway.operation.led.owners import CommitsOfOthers
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import (
@@ -185,12 +185,9 @@ class LedGroups:
                 member = self._served(group, caller, request.member_id, request.instance)
                 if self._commits.commit(group, member, ticket, request) and member is not None:
                     self._heard(member, caller)
+                    state, version = group.view.state, group.seen.version
                     self.of_others.committed(
-                        group.name,
-                        group.view.state,
-                        group.seen.version,
-                        member.member_id,
-                        request.offsets,
+                        group.name, state, version, member.member_id, request.offsets
                     )
             case MayCommitRequest():
                 may = self._commits.may_commit(group, ticket, request)

@@ -17,7 +17,7 @@ from prometheus_client.core import (
 )
 
 from consumer.gateway.operation.figures import API_NAMES, BUCKETS_S, OTHER, RelayFigures
-from consumer.gateway.operation.led_seen import LedServed
+from consumer.gateway.operation.led.seen import LedServed
 from consumer.gateway.operation.members_seen import MembersSeen
 from zkcoord import __version__
 from zkcoord.core.error_codes import WireCode

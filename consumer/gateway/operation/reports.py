@@ -25,7 +25,7 @@ from consumer.gateway.operation.ending import GatewayEnd
 from consumer.gateway.operation.exposition import GatewaySeen, metrics_text
 from consumer.gateway.operation.figures import RelayFigures
 from consumer.gateway.operation.leader_watch import LeaderWatch
-from consumer.gateway.operation.led_seen import led_groups_seen, led_served
+from consumer.gateway.operation.led.seen import led_groups_seen, led_served
 from consumer.gateway.operation.members_seen import group_names, groups_seen, members_seen
 from consumer.gateway.own_session import OwnSession
 from zkcoord.config.settings import HttpOptions

@@ -8,10 +8,9 @@ import pytest
 
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.client_led.member import WaitingOffsets
-from consumer.gateway.operation import led_owners
-from consumer.gateway.operation import led_seen as led_seen_module
-from consumer.gateway.operation.led_owners import CommitsOfOthers, Found
-from consumer.gateway.operation.led_seen import led_groups_seen, led_served
+from consumer.gateway.operation.led import owners, seen
+from consumer.gateway.operation.led.owners import CommitsOfOthers, Found
+from consumer.gateway.operation.led.seen import led_groups_seen, led_served
 from consumer.gateway.wire.requests import Caller, CommitRequest, HeartbeatRequest
 from tests.consumer.gateway.client_led.led_side import TP
 from tests.consumer.gateway.client_led.test_members import MOMENT_MS, Scene
@@ -73,7 +72,7 @@ def test_a_leader_that_is_waited_for() -> None:
 
 
 def test_groups_that_are_shown_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(led_seen_module, "GROUPS_SHOWN_MAX", 1)
+    monkeypatch.setattr(seen, "GROUPS_SHOWN_MAX", 1)
     scene = Scene()
     scene.form(1)
     scene.one.led.groups["a"] = LedGroup("a", members=dict(scene.one.led.groups[GROUP].members))
@@ -168,7 +167,7 @@ def test_groups_that_are_not_looked_at(group: Group, monkeypatch: pytest.MonkeyP
     group.state = stable
     for name in ("BYTES_MAX", "MEMBERS_MAX"):
         with monkeypatch.context() as patch:
-            patch.setattr(led_owners, name, 2)
+            patch.setattr(owners, name, 2)
             group.judge.forget("g")
             group.commits("x", A1)
             assert not group.reads and group.judge.count == 0
@@ -184,8 +183,8 @@ def test_what_cannot_be_read_is_nobodys(group: Group) -> None:
 def test_what_waits_and_what_is_named_is_bounded(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(led_owners, "COMMITS_WAITING_MAX", 1)
-    monkeypatch.setattr(led_owners, "NAMED_MAX", 0)
+    monkeypatch.setattr(owners, "COMMITS_WAITING_MAX", 1)
+    monkeypatch.setattr(owners, "NAMED_MAX", 0)
     group.commits("x", A1)
     group.commits("x", A1)
     group.read()

@@ -1,0 +1,1 @@
+"""What people see of groups whose leader is a client."""

@@ -1,0 +1,1 @@
+"""How a gateway is watched and ended."""
