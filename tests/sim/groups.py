@@ -346,7 +346,8 @@ class Groups:
             return
         if state == "Quarantined":
             self.violate("I17", f"{path} in a quarantined group")
-        elif self.kernel.now - known.quarantined_ms < self.backoff_ms:
+        elif self.kernel.now - known.quarantined_ms < self.backoff_ms - SLOT_MS:
+            # it began when it was decided, a write before it was seen (eager 289)
             self.violate(
                 "I17",
                 f"{path}: a quarantine ended after {self.kernel.now - known.quarantined_ms} ms, its"
