@@ -80,7 +80,7 @@ class ConnectWorker:
         def answers() -> bool:
             assert self.process.poll() is None, self.log_path.read_text(encoding="utf-8")[-4000:]
             try:
-                return self._ask("/connectors") == []
+                return isinstance(self._ask("/connectors"), list)
             except OSError:
                 return False
 

@@ -1,6 +1,8 @@
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
@@ -8,7 +10,10 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A connector of Kafka Connect with as many tasks as it may have: each writes some records. */
+/**
+ * A connector of Kafka Connect with as many tasks as it may have. Each writes some records: its
+ * number, a name that it draws when it starts, and when it wrote, in ms.
+ */
 public class TickerSource extends SourceConnector {
     private Map<String, String> options;
 
@@ -31,7 +36,9 @@ public class TickerSource extends SourceConnector {
     public List<Map<String, String>> taskConfigs(int most) {
         List<Map<String, String>> found = new ArrayList<>();
         for (int n = 0; n < most; n++) {
-            found.add(options);
+            Map<String, String> config = new HashMap<>(options);
+            config.put("task", Integer.toString(n));
+            found.add(config);
         }
         return found;
     }
@@ -46,7 +53,9 @@ public class TickerSource extends SourceConnector {
 
     /** A task. */
     public static class Ticker extends SourceTask {
+        private final String run = UUID.randomUUID().toString();
         private String topic;
+        private String task;
         private long count;
 
         @Override
@@ -57,6 +66,7 @@ public class TickerSource extends SourceConnector {
         @Override
         public void start(Map<String, String> options) {
             topic = options.get("topic");
+            task = options.get("task");
         }
 
         @Override
@@ -65,11 +75,11 @@ public class TickerSource extends SourceConnector {
             count++;
             return List.of(
                     new SourceRecord(
-                            Map.of("ticker", topic),
+                            Map.of("ticker", topic + task),
                             Map.of("count", count),
                             topic,
-                            Schema.INT64_SCHEMA,
-                            count));
+                            Schema.STRING_SCHEMA,
+                            task + " " + run + " " + System.currentTimeMillis()));
         }
 
         @Override
