@@ -51,13 +51,14 @@ def led_by_clients(group: str, state: ReadAnswer, pin: ReadAnswer, is_empty: boo
         return (
             f"group {group} is led by one of its {len(led.members)} clients (protocol type {kind}),"
             " which assigns to those alone: stop them all first (`zkcoord groups describe"
-            f" {group} --members` names them), or use another group_id"
+            f" {shlex.quote(group)} --members` names them), or use another group_id"
         )
     said = decode_pin(group, pin.data) if isinstance(pin, Node) else None
     if is_empty and isinstance(said, Pin) and said.machine is Machine.CLIENT_LED:
         return (
             f"an operator has said that clients lead group {group}, and this is no Kafka client at"
-            f" a gateway: say `zkcoord groups machine {group} auto` first, or use another group_id"
+            f" a gateway: say `zkcoord groups machine {shlex.quote(group)} auto` first, or use"
+            " another group_id"
         )
     return ""
 
