@@ -34,3 +34,29 @@ def test_who_has_left_is_unknown_as_long_as_nobody_has_its_instance() -> None:
         b beat -> 25
         """
     )
+
+
+def test_who_has_left_is_no_member_for_the_next_coordinator() -> None:
+    play(
+        """
+        group a b c
+        b leave -> 0 0
+        a join -> waits
+        restart
+        b beat -> 25
+        c join -> 0 gen=2
+        a gets 0 gen=2 m=a,c
+        """
+    )
+
+
+def test_who_has_left_last_is_no_member_for_the_next_coordinator() -> None:
+    play(
+        """
+        group a b
+        b leave -> 0 0
+        restart
+        b beat -> 25
+        a join -> 0 gen=2 m=a
+        """
+    )

@@ -9,7 +9,7 @@ session timeout to come back, at that gateway or at another one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zkcoord.core.classic.machine import ClassicGroup
@@ -31,7 +31,9 @@ from zkcoord.core.classic.requests import (
     BlobRef,
     ClassicBeat,
     ClassicJoin,
+    ClassicLeave,
     ClassicSync,
+    Leaver,
     Protocols,
     classic_refusal,
 )
@@ -64,6 +66,7 @@ STATE_BYTES_MAX = 700_000
 
 PRESENCES_MAX = 10_000
 BOTH_KINDS = "while its first clients joined, somebody registered whom the coordinator assigns"
+GONE_BEFORE = "was gone before this coordinator led"
 NOBODYS_TICKET = 0
 WAITS_SHOWN_MAX = 5
 REBALANCING = (ClassicPhase.PREPARING, ClassicPhase.COMPLETING)
@@ -110,6 +113,7 @@ class ServedClassicGroup:
         if found is not None and found.state is not None:
             self._remember(found.state)
             self._act(self._machine.restore(edge.clock(), found.state))
+            self._dismiss(found.since.gone)
             self._announce()
             self._blobs.keep(self._machine.brought())
 
@@ -200,6 +204,17 @@ class ServedClassicGroup:
                 beat = ClassicBeat(member_id, self._machine.generation, instance)
                 self._step(Asked(NOBODYS_TICKET, beat))
 
+    def _dismiss(self, gone: Mapping[str, WireCode]) -> None:
+        """Who had left, or was out, before an earlier coordinator was lost was told so: it is no
+        member here either, though the state still names it. Whose instance somebody else has asked
+        for stays until that one is let in, and fences it.
+        """
+        for digest, (member_id, _) in tuple(self._decided.items()):
+            if gone.get(digest) is not WireCode.UNKNOWN_MEMBER_ID:
+                continue
+            leave = ClassicLeave((Leaver(member_id, None, GONE_BEFORE),))
+            self._act(self._machine.step(self._edge.clock(), Asked(NOBODYS_TICKET, leave)))
+
     def _is_heard(self, member_id: str) -> bool:
         return member_digest(member_id) in self._presence
 
@@ -221,7 +236,13 @@ class ServedClassicGroup:
     # what is done
 
     def _step(self, told: ClassicInput) -> None:
-        self._act(self._machine.step(self._edge.clock(), told))
+        actions = self._machine.step(self._edge.clock(), told)
+        for action in actions:
+            if isinstance(action, Dismissed):
+                self._note_gone(action)
+        if any(isinstance(action, Dismissed) for action in actions):
+            self._announce()  # before who leaves hears that it has
+        self._act(actions)
         if self._machine.phase in REBALANCING:
             self._reporting.changed()
         self._announce()
@@ -240,11 +261,14 @@ class ServedClassicGroup:
                 case Rebalanced():
                     self._reporting.ended(action)
                 case Dismissed():
-                    digest = member_digest(action.member_id)
-                    if digest in self._decided:
-                        self._gone[digest] = action.code
+                    self._note_gone(action)
                 case Rejoin():
                     pass  # gateways hear it from the round
+
+    def _note_gone(self, one: Dismissed) -> None:
+        digest = member_digest(one.member_id)
+        if digest in self._decided:
+            self._gone[digest] = one.code
 
     def _fence(self) -> None:
         """Whoever is gone, and whose instance somebody else has now, must not come back."""
