@@ -101,6 +101,8 @@ def test_it_is_watched_and_ends_in_order(gateway: Watched, topic: str) -> None:
     assert json.loads(gateway.get("/groups")[1]) == {
         "groups": [{"group": group, "members": 2, "partitions": PARTITIONS, "in_kafka": []}],
         "left_off": 0,
+        "client_led": [],
+        "client_led_left_off": 0,
     }
     assert gateway.process.stop() == 0
     line = "the gateway ends: 2 clients of 1 groups are handed over"
