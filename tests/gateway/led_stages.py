@@ -8,9 +8,9 @@ gateways, two or three consumers with an assignor of their own that take what is
 while. Each kill happens in a rebalance that a consumer begins which joins or leaves. After it
 
 * the consumers share everything, in the generation that was under way, or in one or two after it: a
-  client may join once more by itself. One that had been given an id and was in no generation yet asks
-  the next coordinator for another id, and a leader whose gateway took the answer to its SyncGroup
-  with it joins again; so it is with Kafka. How often is said;
+  client may join once more by itself. One that had been given an id, and was in no generation yet,
+  asks the next coordinator for another id, and a leader whose gateway took the answer to its
+  SyncGroup with it joins again; so it is with Kafka. How often is said;
 * each consumer that was there has heard of as many rebalances: assigned once for each;
 * at the end every record has been taken by somebody, and the coordinators' tapes replay.
 
