@@ -149,6 +149,9 @@ def test_a_rival_that_goes_at_the_same_moment_is_looked_for_again(rig: Rig) -> N
     )
 
 
+LOOKED_AT_ALONE = 2
+
+
 def test_a_large_group_is_read_in_full_requests(rig: Rig) -> None:
     """Only static members do this, once per join: one request for every thousand members."""
     rig.topic("t", 1)
@@ -170,7 +173,9 @@ def test_a_large_group_is_read_in_full_requests(rig: Rig) -> None:
         if s.kind == "read"
         and any(isinstance(r, GetData) and "/ids/g_" in r.path for r in s.reads[:1])
     ]
-    assert [n for n in sizes if n > 1] == [READS_PER_REQUEST_MAX, count + 1 - READS_PER_REQUEST_MAX]
+    # what is read of one alone is looked at for other reasons
+    full = [n for n in sizes if n > LOOKED_AT_ALONE]
+    assert full == [READS_PER_REQUEST_MAX, count + 1 - READS_PER_REQUEST_MAX]
     assert len(registrations(rig)) == count + 1 and "g_zzzz" not in registrations(rig)
 
 

@@ -125,12 +125,15 @@ def test_custom_assignors_answer_as_recorded_or_not_at_all() -> None:
     )
 
 
+WORLDS = range(1, 7)
+
+
 def test_the_model_is_near_a_world_full_of_faults() -> None:
-    """Not equal: members that are paused answer late now and soon then. But a model that lost its
-    way would be far off.
+    """Not equal: members that are paused answer late now and soon then, and one world may differ
+    by half. But over some of them a model that lost its way would be far off.
     """
     recorded = modelled = 0
-    for recording in of_seed(3) + of_seed(5):
+    for recording in [one for seed in WORLDS for one in of_seed(seed)]:
         for group in values(compare(recording, parse(recording.options, [])), None).values():
             recorded += group["recorded"]["partitions_started"]
             modelled += group["model_as_it_was"]["partitions_started"]
