@@ -206,6 +206,12 @@ def test_who_is_in_a_group_and_who_leads_it() -> None:
     ids = [one.member_id for one in side.group.members]
     assert [one.partition("-")[0] for one in ids] == ["a", "b", "c"]
     assert side.group.leader == ids[0]
+    assert all(side.group.holds(one) for one in ids) and not side.group.holds("ghost")
+
+
+def test_who_has_only_been_given_an_id_is_not_in_the_group() -> None:
+    side = play("a join id=new -> 79")
+    assert not side.group.members and not side.group.holds("a-1")
 
 
 @pytest.mark.parametrize(
