@@ -221,6 +221,15 @@ def test_who_leaves_by_its_instance_is_named_so() -> None:
     assert waits is not None and waits.cause.trigger == "one"
 
 
+def test_who_was_no_member_did_not_leave() -> None:
+    group = Group()
+    group.formed("a", "b", "c")
+    group.ask(ClassicLeave((Leaver(""), Leaver("ghost"), Leaver("b"), Leaver("c"))))
+    waits = group.machine.waits()
+    assert waits is not None and waits.cause.trigger == "b"
+    assert waits.cause.words.startswith("b; c left; ")
+
+
 def test_who_is_silent() -> None:
     group = Group()
     group.formed("a", "b")
