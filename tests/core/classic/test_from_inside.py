@@ -169,6 +169,14 @@ def test_where_nobody_asks_for_its_assignment_the_group_is_empty_at_once() -> No
     assert [one and one.phase for one in states] == [ClassicPhase.EMPTY]
 
 
+def test_a_second_syncgroup_takes_the_place_of_the_first_which_is_answered() -> None:
+    side = play("joined a b")
+    member_id = side.group.members[1].member_id
+    first, second = (side.send(ClassicSync(member_id, 1), 5) for _ in range(2))
+    busy = ClassicSynced(WireCode.REBALANCE_IN_PROGRESS)
+    assert side.answer(first, True) == busy and side.answer(second, False) is None
+
+
 def test_an_assignment_that_just_fits() -> None:
     side = play("joined a")
     assert side.written is not None
