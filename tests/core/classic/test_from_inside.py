@@ -169,6 +169,14 @@ def test_where_nobody_asks_for_its_assignment_the_group_is_empty_at_once() -> No
     assert [one and one.phase for one in states] == [ClassicPhase.EMPTY]
 
 
+def test_a_second_syncgroup_takes_the_place_of_the_first_which_is_answered() -> None:
+    side = play("joined a b")
+    member_id = side.group.members[1].member_id
+    first, second = (side.send(ClassicSync(member_id, 1), 5) for _ in range(2))
+    busy = ClassicSynced(WireCode.REBALANCE_IN_PROGRESS)
+    assert side.answer(first, True) == busy and side.answer(second, False) is None
+
+
 def test_an_assignment_that_just_fits() -> None:
     side = play("joined a")
     assert side.written is not None
@@ -206,6 +214,12 @@ def test_who_is_in_a_group_and_who_leads_it() -> None:
     ids = [one.member_id for one in side.group.members]
     assert [one.partition("-")[0] for one in ids] == ["a", "b", "c"]
     assert side.group.leader == ids[0]
+    assert all(side.group.holds(one) for one in ids) and not side.group.holds("ghost")
+
+
+def test_who_has_only_been_given_an_id_is_not_in_the_group() -> None:
+    side = play("a join id=new -> 79")
+    assert not side.group.members and not side.group.holds("a-1")
 
 
 @pytest.mark.parametrize(

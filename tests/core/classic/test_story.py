@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.core.classic.machine_side import play
 from tests.core.classic.scenario import OPTIONS
 from zkcoord.core.classic import barrier
 from zkcoord.core.classic.machine import ClassicGroup
@@ -198,6 +199,32 @@ def test_a_leader_that_does_not_assign_is_out_and_it_begins_again() -> None:
     assert told.cause.kind is CauseKind.JOINED_AGAIN
 
 
+def test_while_an_assignment_is_persisted_nobody_is_waited_for() -> None:
+    side = play(
+        """
+        joined a b
+        hold
+        a sync give=a:1 -> waits
+        """
+    )
+    assert side.group.waits() is None
+    side.machine_only("fail", [], {})
+    assert (waits := side.group.waits()) is not None and len(waits.unjoined) == 2
+
+
+def test_after_the_last_syncgroup_nobody_is_waited_for_wherever_the_group_goes() -> None:
+    side = play(
+        """
+        joined a
+        hold
+        a sync give=a:1 -> waits
+        """
+    )
+    assert side.group.waits() is None
+    side.machine_only("unload", [], {})
+    assert side.group.waits() is None
+
+
 def test_the_last_that_leaves_ends_it() -> None:
     group = Group()
     group.formed("a")
@@ -219,6 +246,15 @@ def test_who_leaves_by_its_instance_is_named_so() -> None:
     group.ask(ClassicLeave((Leaver("", "one"),)))
     waits = group.machine.waits()
     assert waits is not None and waits.cause.trigger == "one"
+
+
+def test_who_was_no_member_did_not_leave() -> None:
+    group = Group()
+    group.formed("a", "b", "c")
+    group.ask(ClassicLeave((Leaver(""), Leaver("ghost"), Leaver("b"), Leaver("c"))))
+    waits = group.machine.waits()
+    assert waits is not None and waits.cause.trigger == "b"
+    assert waits.cause.words.startswith("b; c left; ")
 
 
 def test_who_is_silent() -> None:

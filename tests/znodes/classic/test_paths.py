@@ -7,6 +7,7 @@ import pytest
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
+    ClassicPinAt,
     ClassicPresenceAt,
     ClassicRequestAt,
     ClassicRoundAt,
@@ -32,6 +33,8 @@ def test_where_things_are() -> None:
     assert PATHS.groups == f"{ROOT}/groups"
     assert PATHS.request(NAME) == f"{ROOT}/requests/{NAME}"
     assert PATHS.part(NAME, 2) == f"{ROOT}/requests/{NAME}.2"
+    assert PATHS.pins == f"{ROOT}/pins"
+    assert PATHS.pin("g") == f"{ROOT}/pins/g"
     assert PATHS.group("g") == f"{ROOT}/groups/g"
     assert PATHS.state("g") == f"{ROOT}/groups/g/state"
     assert PATHS.round("g") == f"{ROOT}/groups/g/round"
@@ -67,6 +70,7 @@ def test_what_is_looked_at_when_it_changes(layout: Layout, group: str) -> None:
     paths = ClassicPaths(layout)
     found: dict[str, ClassicWhere] = {
         paths.request(NAME): ClassicRequestAt(NAME),
+        paths.pin(group): ClassicPinAt(group),
         paths.state(group): ClassicStateAt(group),
         paths.round(group): ClassicRoundAt(group),
         paths.presence(group, MEMBER): ClassicPresenceAt(group, DIGEST),
@@ -90,6 +94,10 @@ def test_what_is_looked_at_when_it_changes(layout: Layout, group: str) -> None:
         f"{ROOT}/requests/{NAME[:-1]}G",
         f"{ROOT}/requests-{NAME}",
         f"{ROOT}/other/{NAME}",
+        f"{ROOT}/pins-g",
+        f"{ROOT}/pins/",
+        f"{ROOT}/pins/coordinator",
+        f"{ROOT}/pins/g/more",
         f"{ROOT}/groups-g/state",
         f"{ROOT}/groups/coordinator/state",
         f"{ROOT}/groups//state",

@@ -253,15 +253,15 @@ class ClassicGroup:
     def _leave(self, now_ms: int, ticket: int, request: ClassicLeave) -> None:
         """All of them leave before anybody looks what that means."""
         before = len(self._at.seats)
-        answer = ClassicLeft(NONE, tuple(self._leaves(one) for one in request.members))
+        left = [(one, self._leaves(one)) for one in request.members]
+        answer = ClassicLeft(NONE, tuple(code for _, code in left))
         if len(self._at.seats) < before:
-            reasons = "; ".join(f"{one.member_id or one.instance}" for one in request.members)
+            names = [f"{one.member_id or one.instance}" for one, code in left if code is NONE]
             words = next((one.reason for one in request.members if one.reason), "")
-            first = request.members[0]
             cause = ClassicCause(
                 CauseKind.LEFT,
-                first.member_id or first.instance or "",
-                f"{reasons[:WORDS_CHARS_MAX]} left; {words_of(words)}",
+                names[0],
+                f"{'; '.join(names)[:WORDS_CHARS_MAX]} left; {words_of(words)}",
             )
             self._rebalance.may_begin(now_ms, cause)
         self._rebalance.look(now_ms)
