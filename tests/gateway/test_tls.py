@@ -231,7 +231,8 @@ def test_a_wrong_password_and_a_wrong_authority(gateway: GatewayProcess, sealed:
         )
         assert not client.owned
         client.close()
-    assert "its TLS handshake failed (TLSV1_ALERT_UNKNOWN_CA)" in gateway.log()
+    said = "its TLS handshake failed (TLSV1_ALERT_UNKNOWN_CA)"
+    wait_until(lambda: said in gateway.log(), PATIENCE_S, "a line of the gateway's log")
 
 
 def certificate_at(port: int) -> bytes:
