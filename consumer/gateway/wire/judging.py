@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 
 from consumer.core import messages as msg
 from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL, WireCode
+from zkcoord.znodes.classic.consumer_blobs import BadBlobError
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, shown
 from zkcoord.znodes.registration import topics_fit
 
 from .actions import GroupLimits
 from .requests import JoinRequest
-from .subscription import BadBlobError, ClientSubscription, decode_subscription
+from .subscription import ClientSubscription, decode_subscription
 
 log = logging.getLogger(__name__)
 

@@ -14,14 +14,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.classic.consumer_blobs import BadBlobError, BlobReader
 
 TOPICS_MAX = 10_000
 OWNED_MAX = 100_000
 BLOB_BYTES_MAX = 4 * 1024 * 1024
-
-
-class BadBlobError(ValueError):
-    """It is no subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +29,11 @@ class ClientSubscription:
     owned: frozenset[TopicPartition] = frozenset()
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def _take(self, count: int) -> bytes:
-        if count < 0 or self.at + count > len(self.data):
-            raise BadBlobError("it ends too early")
-        part = self.data[self.at : self.at + count]
-        self.at += count
-        return part
-
-    def int16(self) -> int:
-        return int(struct.unpack(">h", self._take(2))[0])
-
-    def int32(self) -> int:
-        return int(struct.unpack(">i", self._take(4))[0])
-
-    def text(self) -> str:
-        try:
-            return self._take(self.int16()).decode()
-        except UnicodeDecodeError as error:
-            raise BadBlobError("a name in it is no UTF-8") from error
-
-    def count(self, limit: int) -> int:
-        count = self.int32()
-        if not 0 <= count <= limit:
-            raise BadBlobError(f"it names {count} of something, of at most {limit}")
-        return count
-
-    def skip_bytes(self) -> None:
-        length = self.int32()
-        if length > 0:
-            self._take(length)
-
-
 def decode_subscription(blob: bytes) -> ClientSubscription:
     """Raises `BadBlobError`."""
     if len(blob) > BLOB_BYTES_MAX:
         raise BadBlobError(f"it has {len(blob)} bytes")
-    reader = _Reader(blob)
+    reader = BlobReader(blob)
     version = reader.int16()
     if version < 0:
         raise BadBlobError(f"its version is {version}")

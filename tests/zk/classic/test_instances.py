@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
-from tests.zk.classic.served_side import ServedSide
+from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
 
 
 def play(text: str) -> None:
@@ -60,3 +60,16 @@ def test_who_has_left_last_is_no_member_for_the_next_coordinator() -> None:
         a join -> 0 gen=2 m=a
         """
     )
+
+
+def test_that_somebody_left_is_written_before_it_is_answered() -> None:
+    """Or the next coordinator would take it for a member."""
+    side = ServedSide(OPTIONS)
+    written: list[str] = []
+    side.zk.observers.append(lambda txn, tree: written.extend(path for path, _, _ in txn.changes))
+    lines = ("group a b", "b leave -> 0 0")
+    Play(side).run(Scenario("instances", tuple(enumerate(lines, 1))))
+    asked = [path for path in written if path.startswith(f"{PATHS.requests}/")][-1]
+    begun, answered = (len(written) - written[::-1].index(p) for p in (PATHS.round(GROUP), asked))
+    last_ask = written.index(asked)
+    assert PATHS.round(GROUP) in written[last_ask:] and begun < answered

@@ -236,19 +236,20 @@ class ServedClassicGroup:
     # what is done
 
     def _step(self, told: ClassicInput) -> None:
-        actions = self._machine.step(self._edge.clock(), told)
-        for action in actions:
-            if isinstance(action, Dismissed):
-                self._note_gone(action)
-        if any(isinstance(action, Dismissed) for action in actions):
-            self._announce()  # before who leaves hears that it has
-        self._act(actions)
+        self._act(self._machine.step(self._edge.clock(), told))
         if self._machine.phase in REBALANCING:
             self._reporting.changed()
         self._announce()
         self._edge.touched(self.name)
 
     def _act(self, actions: Sequence[ClassicAction]) -> None:
+        gone = [action for action in actions if isinstance(action, Dismissed)]
+        for one in gone:
+            digest = member_digest(one.member_id)
+            if digest in self._decided:
+                self._gone[digest] = one.code
+        if gone:
+            self._announce()  # the next coordinator knows it, too, before anybody is told
         for action in actions:
             match action:
                 case Persist():
@@ -260,15 +261,8 @@ class ServedClassicGroup:
                     self._reporting.moved(action, self.members)
                 case Rebalanced():
                     self._reporting.ended(action)
-                case Dismissed():
-                    self._note_gone(action)
-                case Rejoin():
+                case Dismissed() | Rejoin():
                     pass  # gateways hear it from the round
-
-    def _note_gone(self, one: Dismissed) -> None:
-        digest = member_digest(one.member_id)
-        if digest in self._decided:
-            self._gone[digest] = one.code
 
     def _fence(self) -> None:
         """Whoever is gone, and whose instance somebody else has now, must not come back."""

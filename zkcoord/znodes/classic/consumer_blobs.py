@@ -1,0 +1,55 @@
+"""What consumers tell each other and their coordinator as bytes: the fields of ConsumerProtocol.
+
+Source: clients/src/main/resources/common/message/ConsumerProtocol*.json of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+
+
+class BadBlobError(ValueError):
+    """It is not what it should be, with what is wrong."""
+
+
+class BlobReader:
+    """Reads fields one after the other; each raises `BadBlobError`."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, count: int) -> bytes:
+        if count < 0 or self._at + count > len(self._data):
+            raise BadBlobError("it ends too early")
+        part = self._data[self._at : self._at + count]
+        self._at += count
+        return part
+
+    def int16(self) -> int:
+        """Two bytes, signed."""
+        return int(struct.unpack(">h", self._take(2))[0])
+
+    def int32(self) -> int:
+        """Four bytes, signed."""
+        return int(struct.unpack(">i", self._take(4))[0])
+
+    def text(self) -> str:
+        """A name."""
+        try:
+            return self._take(self.int16()).decode()
+        except UnicodeDecodeError as error:
+            raise BadBlobError("a name in it is no UTF-8") from error
+
+    def count(self, limit: int) -> int:
+        """How many of something follow, at most `limit`."""
+        count = self.int32()
+        if not 0 <= count <= limit:
+            raise BadBlobError(f"it names {count} of something, of at most {limit}")
+        return count
+
+    def skip_bytes(self) -> None:
+        """Bytes that are not looked at."""
+        length = self.int32()
+        if length > 0:
+            self._take(length)
