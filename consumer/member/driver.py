@@ -177,6 +177,11 @@ class MemberDriver:
         return self.core.lease.until(assignment_epoch)
 
     @property
+    def registered(self) -> bool:
+        """Whether its registration is there, as far as is known."""
+        return self.core.state.is_member
+
+    @property
     def finished(self) -> bool:
         """Closed for good, its session over."""
         return self.core.state.phase in (Phase.CLOSED, Phase.FAILED) and self.port is None

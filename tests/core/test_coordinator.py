@@ -4,6 +4,8 @@ many groups are written at once, answers to what nobody asks any more, what its 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from zkcoord.core.coordinator import WAKES_STALE_MAX, Coordinator
@@ -28,7 +30,7 @@ from zkcoord.core.events import (
     Written,
 )
 from zkcoord.core.filing.fair_queue import FairQueue
-from zkcoord.core.model import Malformed, Member, Subscription, Topic
+from zkcoord.core.model import Malformed, Member, Registrants, Subscription, Topic
 from zkcoord.core.options import CoordinatorOptions
 
 CROWDED = Malformed("group", "g", "there are 100001 nodes")
@@ -213,13 +215,19 @@ def test_what_changes_together_with_a_registration_or_a_command() -> None:
 
 def test_whether_anybody_is_in_a_group() -> None:
     core = Core("g")
-    assert core.core.has_members("g") and not core.core.has_members("other")
+    assert core.core.registered("g") is Registrants.MEMBERS
+    assert core.core.registered("other") is Registrants.NOBODY
     core.step(joined(0, "g"))
-    assert not core.core.has_members("g")
+    assert core.core.registered("g") is Registrants.NOBODY
     core.step(joined(0, "h", "h-a", "h-b"))
-    assert core.core.has_members("h")
+    assert core.core.registered("h") is Registrants.MEMBERS
+    leaves = replace(member("h-a"), subscription=Subscription({}))
+    core.step(GroupChanged(0, "h", GroupDelta(members={"h-a": leaves})))
+    assert core.core.registered("h") is Registrants.MEMBERS, "one stays"
+    core.step(GroupChanged(0, "h", GroupDelta(members={"h-b": None})))
+    assert core.core.registered("h") is Registrants.LEAVING
     core.step(GroupGone(0, "h"))
-    assert not core.core.has_members("h")
+    assert core.core.registered("h") is Registrants.NOBODY
 
 
 def test_its_status() -> None:

@@ -4,10 +4,14 @@ members.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import Ensemble, connect, disconnect, srvr_stats
+from zkcoord.stack.java import Java
 from zkcoord.stack.servers import ZooKeeperServer
 
 WAIT_S = 60.0
@@ -21,6 +25,24 @@ def test_wait_until_returns_the_answer() -> None:
 def test_wait_until_says_what_it_waited_for() -> None:
     with pytest.raises(AssertionError, match=r"in vain for the impossible; the last answer was 0"):
         wait_until(lambda: 0, 0.05, "the impossible")
+
+
+def test_a_server_that_starts_finds_its_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, java: Java
+) -> None:
+    """The clean-up of 3.4 makes them at the same moment: one of both ended ("Unable to create data
+    directory").
+    """
+    server = ZooKeeperServer(tmp_path, 1, java, owned=True)
+    found: list[list[bool]] = []
+
+    def launch(*arguments: Any) -> None:
+        found.append([(tmp_path / name / "version-2").is_dir() for name in ("data", "txn")])
+
+    monkeypatch.setattr(server.program, "launch", launch)
+    for _ in range(2):
+        server.launch()
+    assert found == [[True, True]] * 2
 
 
 def test_each_test_has_an_empty_chroot(zk_hosts: str) -> None:

@@ -15,7 +15,7 @@ from tests.protocol.rig import GROUP, Member, Rig
 from zkcoord.core.classic.requests import BlobRef, ClassicAnswer, ClassicJoin
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
-from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.model import Malformed, Registrants, TopicPartition
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     decode_answer,
@@ -135,7 +135,8 @@ def test_a_client_that_would_lead_is_refused_while_a_shim_is_registered(rig: Rig
     assert "members that the coordinator assigns" in str(refusal["reason"])
     member.leave()
     coordinator.wait(
-        lambda: not coordinator.driver.core.has_members(GROUP), "that it has no members"
+        lambda: coordinator.driver.core.registered(GROUP) is Registrants.NOBODY,
+        "that it has no members",
     )
     assert asks(rig).code is WireCode.MEMBER_ID_REQUIRED
 

@@ -358,7 +358,7 @@ class CoordinatorDriver:
             self._record,
             self._close,
             lambda: len(self.core.groups),
-            self.core.has_members,
+            self.core.registered,
             self.led_figures,
         )
         self.services.begin()

@@ -49,7 +49,7 @@ from .events import (
 )
 from .filing.fair_queue import FairQueue
 from .filing.topic_index import TopicIndex
-from .model import Cause, Command, Malformed, Pattern, Topic, TopicPartition
+from .model import Cause, Command, Malformed, Pattern, Registrants, Topic, TopicPartition
 from .options import CoordinatorOptions
 from .target import TargetInput
 from .value_type import assert_never
@@ -154,10 +154,13 @@ class Coordinator:
             return command.partitions if isinstance(command, Command) else ()
         return known.view.held_by(member)
 
-    def has_members(self, group: str) -> bool:
-        """Whether anybody is in a group."""
+    def registered(self, group: str) -> Registrants:
+        """Who is in a group."""
         known = self.groups.get(group)
-        return known is not None and bool(known.view.members)
+        if known is None or not known.view.members:
+            return Registrants.NOBODY
+        leave = all(one.wants_nothing for one in known.view.members.values())
+        return Registrants.LEAVING if leave else Registrants.MEMBERS
 
     def next_wake_ms(self) -> int | None:
         """When a `Tick` may have something to do; None = never."""

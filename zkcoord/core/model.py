@@ -133,6 +133,14 @@ class Member:
             and wants.pattern is None
         )
 
+    @property
+    def wants_nothing(self) -> bool:
+        """Whether it subscribes to nothing: a gateway's member whose client left says so until it
+        has given up what it had.
+        """
+        wants = self.subscription
+        return not wants.topics and wants.pattern is None and not self.legacy
+
 
 @value
 class Malformed:
@@ -268,6 +276,14 @@ class Departed:
     grace_ms: int = 0
     numbers: Mapping[TopicPartition, int] = field(default_factory=dict)
     topics: Mapping[str, int] = field(default_factory=dict)
+
+
+class Registrants(enum.Enum):
+    """Who is registered in a group whom the coordinator assigns."""
+
+    NOBODY = enum.auto()
+    LEAVING = enum.auto()  # only members that want nothing any more
+    MEMBERS = enum.auto()
 
 
 class GroupState(enum.Enum):

@@ -111,6 +111,8 @@ class MembersEntrance:
         is_led, always = group.is_led, self._always_led(group.name)
         joins = isinstance(request, JoinRequest)
         if not is_led and (self._would_lead(request, group.seen) or (always and joins)):
+            if self._wire.is_leaving(group.name):
+                return self.answer(one, WireCode.COORDINATOR_LOAD_IN_PROGRESS)
             if self._led.watching.pins.of(group.name) is Machine.COORDINATED:
                 return self._refuse(one)
             is_led = True

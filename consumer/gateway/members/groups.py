@@ -182,6 +182,10 @@ class WireGroups:
         """How many members are over whose session is not yet."""
         return len(self._closing)
 
+    def is_leaving(self, group: str) -> bool:
+        """Whether members of a group are on their way out here."""
+        return any(one.group == group for one in self._closing.values())
+
     @property
     def finished(self) -> bool:
         """Whether no session is left."""
@@ -197,7 +201,7 @@ class WireGroups:
         other = group.of_instance(client.instance) if client.instance is not None else None
         if here is not None and here.wire.is_behind(client.generation):
             self._give_way(group, here, "another gateway has served its client since")
-        elif other and not other.renamed and other.wire.member_id != client.member_id:
+        elif other is not None and not other.is_after(client, group.fenced):
             self._give_way(group, other, "another client has its instance, at another gateway")
         served = self.newcomers.restore(group, client)
         if served is not None:
@@ -214,8 +218,7 @@ class WireGroups:
 
     def _recalled(self, waiting: WaitingRequest) -> None:
         if self.closing:
-            code = WireCode.NOT_COORDINATOR
-            return self.answer(waiting.ticket, refusal(waiting.request, code))
+            return self._refuse_recalled(waiting, WireCode.NOT_COORDINATOR)
         self._serve_request(waiting.ticket, waiting.caller, waiting.request)
         if waiting.overtaken:
             self._make_way(waiting.caller.connection)
@@ -364,12 +367,12 @@ class WireGroups:
                 case Tell():
                     self._tell(served, action.message)
                 case Begin():
-                    self._begin(served, action.ask)
+                    self.begin(served.group, action.ask, lambda answer: self._tell(served, answer))
                 case Remember():
                     self._remember(served, action.ticket)
                 case Gone():
                     self._gone(served, action)
-        while served.unwritten and served.agent.name:
+        while served.unwritten and served.agent.registered:
             self._remember(served, served.unwritten.pop())
         if served.closing and served.agent.finished:
             self._closing.pop(id(served), None)
@@ -393,9 +396,6 @@ class WireGroups:
 
         self.post(tell)
 
-    def _begin(self, served: ServedMember, ask: msg.Resolve) -> None:
-        self.begin(served.group, ask, lambda answer: self._tell(served, answer))
-
     def _remember(self, served: ServedMember, ticket: int) -> None:
         member = served.agent.name
 
@@ -406,7 +406,7 @@ class WireGroups:
 
         if self.memory is None:
             self.post(lambda: done(WrittenDown.DONE))
-        elif served.renamed and not member:
+        elif served.renamed and not served.agent.registered:
             served.unwritten.append(ticket)
         else:
             served.remembered_as = served.registered_as

@@ -67,8 +67,9 @@ class Memory(Protocol):
     def write(
         self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
-        """Remember a client; `done` is called when it is so, or cannot be. `known`: something was
-        remembered of it before, as far as is known.
+        """Remember a client; `done` is called when it is so, or cannot be, and once more where it
+        could only be written LATER. `known`: something was remembered of it before, as far as is
+        known.
         """
 
     def forget(self, group: str, node: str, member: str) -> None:
@@ -83,7 +84,7 @@ class ClientMemory:
         self._layout = layout
         self._acl = acl
         # what could not be written for want of a connection, by the path of its node
-        self._due: dict[str, tuple[str, RememberedClient, str, bool]] = {}
+        self._due: dict[str, tuple[str, RememberedClient, str, bool, Done]] = {}
         # of each path that is being written, what is to be written after that, in order
         self._writing: dict[str, deque[tuple[Callable[[], None], Done]]] = {}
         session.use(self)
@@ -122,7 +123,7 @@ class ClientMemory:
         if not member or len(data) > DOCUMENT_BYTES_MAX:
             return done(WrittenDown.DONE if member else WrittenDown.LATER)
         path = self._layout.client(group, client.node)
-        self._due[path] = (group, client, member, known)
+        self._due[path] = (group, client, member, known, done)
         check = Check(self._layout.registration(group, member), 0)
 
         def begin() -> None:
@@ -156,7 +157,7 @@ class ClientMemory:
     def connected(self, port: Port, new: bool) -> None:
         """Write what could not be written, or of which it is not known whether it was."""
         for due in tuple(self._due.values()):
-            self.write(*due, lambda _: None)
+            self.write(*due)
 
     def fired(self, event: Fired) -> None:
         """Nothing is watched."""

@@ -4,7 +4,7 @@ what moves between them just now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,7 +34,11 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """Of its registration; "" without one."""
+        """Of its registration, which may be still to come; "" without one."""
+
+    @property
+    def registered(self) -> bool:
+        """Whether its registration is there, as far as is known."""
 
     @property
     def finished(self) -> bool:
@@ -95,6 +99,13 @@ class ServedMember:
     def is_remembered(self) -> bool:
         """Whether its present registration is that under which it was written down."""
         return self.remembered_as == self.agent.name
+
+    def is_after(self, client: RememberedClient, fenced: Collection[str]) -> bool:
+        """Whether what another gateway has written of its instance is of the client itself, or of
+        one whose place it takes here, which could not be written yet.
+        """
+        mine = client.member_id == self.wire.member_id
+        return mine or (self.renamed and client.member_id in fenced)
 
     def to_remember(self) -> RememberedClient:
         """What its client has been told, or is about to be."""

@@ -28,7 +28,7 @@ from zkcoord.core.classic.requests import (
 from zkcoord.core.classic.state import ClassicOptions, ClassicPhase
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
-from zkcoord.core.model import Malformed
+from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.figures import ClassicFigures
 from zkcoord.zk.port import OPEN_ACL, Create, Delete, Fired, Op, PortEvent, WatchMode
@@ -61,7 +61,7 @@ class ServedSide:
         self.zk = SimEnsemble(self.kernel, 1, weather)
         self.records: list[Record] = []
         self.failures: list[str] = []
-        self.assigned: set[str] = set()  # groups with members that the coordinator assigns
+        self.registered: dict[str, Registrants] = {}  # whom the coordinator assigns, by group
         self.groups: ClassicGroups | None = None
         self.names: dict[int, str] = {}
         self.answers: dict[int, ClassicAnswer] = {}
@@ -98,7 +98,7 @@ class ServedSide:
             lambda: self.kernel.now,
             self.records.append,
             self.failures.append,
-            self.assigned.__contains__,
+            lambda group: self.registered.get(group, Registrants.NOBODY),
             options=self.options,
             figures=ClassicFigures(lambda: WALL_MS + self.kernel.now),
         )

@@ -7,6 +7,7 @@ from typing import Any
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.zk.classic.served_side import GROUP, PATHS, WALL_MS, ServedSide
 from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.core.model import Registrants
 from zkcoord.zk.classic.reporting import AGAIN_MS, SOON_MS
 from zkcoord.zk.port import SetData
 from zkcoord.znodes.classic.report import ClassicReport, decode_report
@@ -137,7 +138,7 @@ def test_figures_of_groups_and_requests() -> None:
     assert seen.states["PreparingRebalance"] == 1 and sum(seen.states.values()) == 1
     assert (seen.members, seen.waiting, seen.unread) == (3, 1, 0)
     assert seen.refused == {} and seen.answered > 0
-    scene.side.assigned.add("other")
+    scene.side.registered["other"] = Registrants.MEMBERS
     scene.runs("c leave -> 0 0")
     assert scene.side.groups.seen().answered > seen.answered
     assert scene.side.groups.names == [GROUP]

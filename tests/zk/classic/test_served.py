@@ -6,6 +6,7 @@ import pytest
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario, ScenarioError, all_scenarios
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.model import Registrants
 from zkcoord.zk.port import Create, SetData
 
 NOT_DECIDED = "what is not decided yet is seen by nobody: a first rebalance lasts for three seconds"
@@ -64,9 +65,11 @@ def test_a_group_is_of_one_kind_also_where_clients_have_led_it_before() -> None:
     side = ServedSide(OPTIONS)
     player = Play(side)
     player.run(lines("group a", "a leave -> 0 0"))
-    side.assigned.add(GROUP)
+    side.registered[GROUP] = Registrants.MEMBERS
     player.run(lines("b join id=new -> 23"))
-    side.assigned.clear()
+    side.registered[GROUP] = Registrants.LEAVING
+    player.run(lines("b join id=new -> 14"))
+    side.registered.clear()
     player.run(lines("b enter -> waits"))
 
 
@@ -74,7 +77,7 @@ def test_members_that_are_assigned_do_not_end_a_group_that_clients_lead() -> Non
     side = ServedSide(OPTIONS)
     player = Play(side)
     player.run(lines("group a"))
-    side.assigned.add(GROUP)
+    side.registered[GROUP] = Registrants.MEMBERS
     player.run(lines("b enter -> waits"))
 
 

@@ -139,8 +139,10 @@ class ZooKeeperServer:
         return four_letter(self.port, "srvr").get("Mode")
 
     def _write_config(self) -> Path:
+        # Servers of the oldest releases clean up in a thread while they start, and both make the
+        # folder: who comes second ends ("Unable to create data directory").
         for name in ("data", "txn"):
-            (self.home / name).mkdir(exist_ok=True)
+            (self.home / name / "version-2").mkdir(parents=True, exist_ok=True)
         values = {
             "tickTime": self.options.tick_ms,
             "maxSessionTimeout": self.options.session_timeout_max_ms,

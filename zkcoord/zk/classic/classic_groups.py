@@ -18,7 +18,7 @@ from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_re
 from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
-from zkcoord.core.model import Malformed
+from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.classic.incoming import IncomingRequests
@@ -79,9 +79,9 @@ GENERATIONS_UNWRITTEN = 1_000
 
 class ClassicGroups:
     """See the module. `record` takes what people should know, `fenced` that another coordinator
-    leads; `has_members(group)`: whether members that the coordinator itself assigns are in a group
-    of this name; `options` are those of every group; `figures` counts. `lost` must be called when
-    the session is suspended.
+    leads; `registered(group)`: whom the coordinator itself assigns in a group of this name;
+    `options` are those of every group; `figures` counts. `lost` must be called when the session is
+    suspended.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ClassicGroups:
         clock: Callable[[], int],
         record: Callable[[Record], None],
         fenced: Callable[[str], None],
-        has_members: Callable[[str], bool] = lambda group: False,
+        registered: Callable[[str], Registrants] = lambda group: Registrants.NOBODY,
         options: ClassicOptions = OPTIONS,
         makes_roots: bool = False,
         figures: ClassicFigures | None = None,
@@ -112,7 +112,7 @@ class ClassicGroups:
             fenced,
             self._figures.wall_clock,
         )
-        self._has_members = has_members
+        self._registered = registered
         self._options = options
         self._makes_roots = makes_roots
         self._groups: dict[str, ServedClassicGroup] = {}
@@ -282,8 +282,11 @@ class ClassicGroups:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
         if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
-            why = self._why_not(ask.group)
-            if why:
+            registered = self._registered(ask.group)
+            why = self._why_not(ask.group, registered)
+            if registered is Registrants.LEAVING:
+                code = WireCode.COORDINATOR_LOAD_IN_PROGRESS  # its client tries again
+            elif why:
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
                 self._refuses(ask.group, ask.request, why)
             elif group is None and len(self._groups) >= GROUPS_MAX:
@@ -295,9 +298,9 @@ class ClassicGroups:
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
 
-    def _why_not(self, group: str) -> str:
+    def _why_not(self, group: str, registered: Registrants) -> str:
         """Why no client may lead a group that has no members of that kind; "" where one may."""
-        if self._has_members(group):
+        if registered is Registrants.MEMBERS:
             return ASSIGNED_HERE
         return COORDINATED if self._pins.of(group) is Machine.COORDINATED else ""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zkcoord.core.events import Record
+from zkcoord.core.model import Registrants
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
@@ -17,8 +18,8 @@ from zkcoord.znodes.places import AskAt
 
 
 class TermServices:
-    """Of one connection of a term. `groups` counts those of the core, `has_members` says whether
-    one has members; `record` takes what people should know, `fenced` that another coordinator
+    """Of one connection of a term. `groups` counts those of the core, `registered` says who is in
+    one; `record` takes what people should know, `fenced` that another coordinator
     leads, `figures` counts for all terms. `lost` must be called when the session is suspended.
     """
 
@@ -33,7 +34,7 @@ class TermServices:
         record: Callable[[Record], None],
         fenced: Callable[[str], None],
         groups: Callable[[], int],
-        has_members: Callable[[str], bool],
+        registered: Callable[[str], Registrants],
         figures: ClassicFigures,
     ) -> None:
         self._layout = layout
@@ -50,7 +51,7 @@ class TermServices:
             clock,
             record,
             fenced,
-            has_members,
+            registered,
             makes_roots=roles is not None,
             figures=figures,
         )

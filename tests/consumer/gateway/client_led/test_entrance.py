@@ -36,12 +36,17 @@ class Wire:
     def __init__(self) -> None:
         self.closing = False
         self.groups: dict[str, Any] = {}
+        self.leaving: set[str] = set()
         self.came: list[tuple[int, Request]] = []
         self.others: list[int] = []
 
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
         """See `WireGroups`."""
         self.came.append((ticket, request))
+
+    def is_leaving(self, group: str) -> bool:
+        """The same."""
+        return group in self.leaving
 
     def another_request(self, connection: int) -> None:
         """The same."""
@@ -112,6 +117,18 @@ def test_a_group_without_members_is_what_the_first_one_wants(
     door: Door, kind: str, names: tuple[str, ...], to_wire: bool
 ) -> None:
     assert door.to_wire(join("new", kind, *names)) is to_wire
+
+
+def test_who_would_lead_a_group_waits_until_its_members_have_gone(door: Door) -> None:
+    """Their clients have left: a broker's group would be empty by then."""
+    door.wire.leaving.add("new")
+    ticket = door.ask(join("new", "consumer", "own"))
+    assert door.gateway.answers[ticket] == JoinAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert door.to_wire(join("new", "consumer", "range"))
+    door.wire.leaving.clear()
+    ticket = door.ask(join("new", "consumer", "own"))
+    answer = door.gateway.answers[ticket]
+    assert isinstance(answer, JoinAnswer) and answer.code is WireCode.MEMBER_ID_REQUIRED
 
 
 def test_a_group_whose_name_says_so_is_led_by_a_client_whatever_it_lists(door: Door) -> None:

@@ -44,6 +44,7 @@ class Agent:
         self.wishes = wishes
         self.tell = tell
         self.name = "registered"
+        self.registered = True
         self.told: list[msg.FromFetcher] = []
 
     def receive(self, message: msg.FromFetcher) -> None:
@@ -255,9 +256,10 @@ def test_leaving_by_id_by_instance_and_of_who_is_not_there() -> None:
         WireCode.NONE,
         (WireCode.NONE, WireCode.NONE, WireCode.UNKNOWN_MEMBER_ID, WireCode.NONE),
     )
+    assert world.groups.is_leaving("g") and not world.groups.is_leaving("other")
     world.wait(TIMES.drain_quiet_ms)
     assert all(agent.finished for agent in world.agents)
-    assert world.groups.groups == {}
+    assert world.groups.groups == {} and not world.groups.is_leaving("g")
     gone = world.ask(LeaveRequest("g", ((one, None),), batch=False))
     assert gone == LeaveAnswer(WireCode.UNKNOWN_MEMBER_ID, (WireCode.UNKNOWN_MEMBER_ID,))
 

@@ -49,6 +49,18 @@ def test_who_took_an_instance_over_here_keeps_it_though_that_is_not_written_yet(
     )
 
 
+def test_what_is_not_written_yet_gives_way_to_what_was_written_elsewhere_since() -> None:
+    """Its client went on to another gateway, which could write it down (simulator, wire 79)."""
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.join(instance="i").member_id
+    memory.holds_writes = True
+    world.join_later(instance="i")
+    memory.clients["g", "i"] = replace(CLIENT, instance="i")
+    assert world.ask(HeartbeatRequest("g", "m", 4, "i")) is None, "it waits for what comes back"
+    assert [wire.member_id for wire, _ in world.groups.agents("g")] == ["m"] != [first]
+
+
 def test_who_takes_an_instance_over_waits_until_its_agent_is_registered() -> None:
     """Its client comes from another gateway as somebody new."""
     memory = Remembering(replace(CLIENT, instance="i"))
@@ -59,14 +71,14 @@ def test_who_takes_an_instance_over_waits_until_its_agent_is_registered() -> Non
 
     def unregistered(*wishes: object) -> object:
         agent = make(*wishes)  # type: ignore[arg-type]
-        agent.name = ""  # type: ignore[misc]
+        agent.registered = False  # type: ignore[misc]  # its name is drawn already
         return agent
 
     world.groups.make_agent = unregistered  # type: ignore[assignment]
     memory.let_go()
     world.run()
     assert ticket not in world.answers and memory.writers == []
-    world.agents[0].name = "registered"
+    world.agents[0].registered = True
     world.tell(0, msg.Assigned({}, 1))
     answer = world.answers[ticket]
     assert isinstance(answer, JoinAnswer) and answer.code is WireCode.NONE

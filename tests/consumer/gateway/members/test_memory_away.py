@@ -88,6 +88,8 @@ def test_what_was_not_answered_is_written_again() -> None:
     assert done == [WrittenDown.LATER]
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(CLIENT)] * 2
+    ensemble.asked[-1][1](Committed(()))
+    assert done == [WrittenDown.LATER, WrittenDown.DONE], "who wrote it hears that it is so now"
 
 
 def test_who_left_is_not_written_any_more() -> None:
