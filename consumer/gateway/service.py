@@ -414,7 +414,7 @@ class Gateway:
 
     async def _close(self) -> None:
         self._ports.close()
-        self.members.post(self.led.close)
+        self.members.post(self.entrance.close)
         await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()

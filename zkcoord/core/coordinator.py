@@ -159,8 +159,11 @@ class Coordinator:
         known = self.groups.get(group)
         if known is None or not known.view.members:
             return Registrants.NOBODY
-        leave = all(one.wants_nothing for one in known.view.members.values())
-        return Registrants.LEAVING if leave else Registrants.MEMBERS
+        staying = [one for one in known.view.members.values() if not one.wants_nothing]
+        if not staying:
+            return Registrants.LEAVING
+        clients = all(one.gateway for one in staying)
+        return Registrants.CLIENTS if clients else Registrants.MEMBERS
 
     def next_wake_ms(self) -> int | None:
         """When a `Tick` may have something to do; None = never."""

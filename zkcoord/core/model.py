@@ -283,6 +283,7 @@ class Registrants(enum.Enum):
 
     NOBODY = enum.auto()
     LEAVING = enum.auto()  # only members that want nothing any more
+    CLIENTS = enum.auto()  # and clients of gateways, which can go over to a leader among them
     MEMBERS = enum.auto()
 
 

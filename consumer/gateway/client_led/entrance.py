@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
+from consumer.gateway.changing.to_clients import GoingOver
+from consumer.gateway.changing.to_coordinator import ToCoordinator, can_come_over
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
@@ -52,7 +55,10 @@ class MembersEntrance:
         self._looking: dict[str, list[WaitingLed]] = {}
         self._looks = 0
         self._refused: set[str] = set()
-        led.serve = self._serve
+        self._to_clients = GoingOver(wire)
+        self._to_coordinator = ToCoordinator(led, self._serve)
+        led.serve, led.looked = self._serve, self._looked_at
+        led.watching.pins.told = self._pinned
 
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
         """Answer a request, now or later."""
@@ -62,8 +68,18 @@ class MembersEntrance:
             return self._wire.request(ticket, caller, request)
         if self._always_led(name):
             return self._led.when_seen(self._led.open(name), ticket, caller, request)
-        if self._is_known(request):
+        goes_over = self._led.watching.pins.of(name) is Machine.CLIENT_LED
+        if self._is_known(request) and not goes_over:
+            self._to_clients.take_back(name)
             return self._wire.request(ticket, caller, request)
+        if self._is_known(request):
+            self._to_clients.begin(name)
+            if not isinstance(request, JoinRequest):
+                return self._wire.request(ticket, caller, request)
+            if self._to_clients.takes(ticket, caller, request):
+                return None
+            request = replace(request, member_id="", named_first=False)
+            return self._led.when_seen(self._led.open(name), ticket, caller, request)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
         if isinstance(request, JoinRequest) and not self._led.watching.pins.are_known:
@@ -99,36 +115,64 @@ class MembersEntrance:
             self.answer(one, WireCode.NOT_COORDINATOR)
         elif seen is None and is_join:
             self.answer(one, WireCode.COORDINATOR_NOT_AVAILABLE)
-        elif seen is not None and (seen.view.state.members or self._would_lead(request, seen)):
+        elif seen is not None and (seen.view.state.members or self._would_lead(request)):
             group = self._led.open(request.group)
             self._led.when_seen(group, one.ticket, one.caller, request)
         else:
             self._wire.request(one.ticket, one.caller, request)
+
+    def _pinned(self, name: str) -> None:
+        """Who is to run a group may be another than who does."""
+        if self._led.watching.pins.of(name) is Machine.CLIENT_LED:
+            self._to_clients.begin(name)
+        else:
+            self._to_clients.take_back(name)
+        group = self._led.groups.get(name)
+        if group is not None:
+            group.goes_over = self._comes_over(group)
+            self._led.watching.read_again(name)
+
+    def _comes_over(self, group: LedGroup) -> bool:
+        """Whether a group that a client leads is to be the coordinator's."""
+        pinned = self._led.watching.pins.of(group.name) is Machine.COORDINATED
+        return (
+            pinned
+            and bool(group.view.state.members)
+            and can_come_over(group.view.state)
+            and not self._always_led(group.name)
+        )
+
+    def _looked_at(self, group: LedGroup) -> None:
+        """It was read."""
+        group.goes_over = self._comes_over(group)
+        self._to_coordinator.look(group)
 
     def _serve(self, group: LedGroup, one: WaitingLed) -> None:
         """It is known what was decided of a group that is served here, or was to be."""
         request = one.request
         is_led, always = group.is_led, self._always_led(group.name)
         joins = isinstance(request, JoinRequest)
-        if not is_led and (self._would_lead(request, group.seen) or (always and joins)):
-            if self._wire.is_leaving(group.name):
-                return self.answer(one, WireCode.COORDINATOR_LOAD_IN_PROGRESS)
-            if self._led.watching.pins.of(group.name) is Machine.COORDINATED:
+        group.goes_over = self._comes_over(group)
+        if group.goes_over and self._to_coordinator.takes(group, one):
+            return None
+        if not is_led and (self._would_lead(request) or (always and joins)):
+            pin = self._led.watching.pins.of(group.name)
+            if pin is Machine.COORDINATED:
                 return self._refuse(one)
+            if pin is None and self._wire.is_leaving(group.name):
+                return self.answer(one, WireCode.COORDINATOR_LOAD_IN_PROGRESS)
             is_led = True
         if is_led or always:
             self._led.request(group, one)
         else:
             self._wire.request(one.ticket, one.caller, request)
 
-    def _would_lead(self, request: Request, seen: LedSeen) -> bool:
-        """Whether this makes a group that has no members one that clients lead. Who need not may
-        not while others are registered: they are of the other kind.
-        """
+    def _would_lead(self, request: Request) -> bool:
+        """Whether this makes a group that has no members one that clients lead."""
         if not isinstance(request, JoinRequest):
             return False
         pinned = self._led.watching.pins.of(request.group) is Machine.CLIENT_LED
-        return is_of_clients(request) or (pinned and not seen.is_assigned)
+        return pinned or is_of_clients(request)
 
     def _refuse(self, one: WaitingLed) -> None:
         """An operator has said that no client leads this group."""
@@ -177,5 +221,11 @@ class MembersEntrance:
                 self._looks -= len(gone)
                 for one in gone:
                     self.answer(one, WireCode.NOT_COORDINATOR)
+        self._to_coordinator.disconnected(connection)
         self._wire.disconnected(connection)
         self._led.disconnected(connection)
+
+    def close(self) -> None:
+        """The gateway ends: clients find another one."""
+        self._to_coordinator.close()
+        self._led.close()

@@ -12,7 +12,7 @@ from consumer.gateway.client_led.asking import OpenAsk
 from consumer.gateway.client_led.member import LedMember
 from consumer.gateway.client_led.watching import NOBODY, LedSeen
 from consumer.gateway.wire.requests import Answer, Caller, Request
-from zkcoord.core.classic.requests import ClassicJoin
+from zkcoord.core.classic.requests import ClassicBeat, ClassicJoin
 from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.classic.view import ClassicView
 
@@ -46,7 +46,10 @@ class LedAsk:
 
 @dataclass(slots=True, eq=False)
 class LedGroup:
-    """See the module."""
+    """See the module. `goes_over`: the coordinator is to assign it from now on; `emptied`: members
+    that are to be told that they have nothing, with the generation and the protocol in which they
+    are; `held`: how many wait until it has no member any more.
+    """
 
     name: str
     seen: LedSeen = field(default_factory=lambda: LedSeen(ClassicView(None), NOBODY))
@@ -54,6 +57,9 @@ class LedGroup:
     asks: set[LedAsk] = field(default_factory=set)
     waiting: deque[WaitingLed] = field(default_factory=deque)
     wake_ms: int | None = None
+    goes_over: bool = False
+    emptied: dict[str, tuple[int, str]] = field(default_factory=dict)
+    held: int = 0
 
     @property
     def view(self) -> ClassicView:
@@ -63,12 +69,18 @@ class LedGroup:
     @property
     def is_idle(self) -> bool:
         """Whether nothing of it concerns this gateway."""
-        return not (self.members or self.asks or self.waiting)
+        return not (self.members or self.asks or self.waiting or self.held)
 
     @property
     def is_led(self) -> bool:
         """Whether it has members, or is about to."""
         return bool(self.view.state.members or self.asks)
+
+    def beat(self, beats: ClassicBeat) -> WireCode:
+        """What a heartbeat is answered."""
+        code = self.view.beat(beats)
+        again = self.goes_over and code is WireCode.NONE
+        return WireCode.REBALANCE_IN_PROGRESS if again else code
 
     def look(self, seen: LedSeen) -> Iterator[tuple[LedMember, WireCode]]:
         """It was read: those that are served here and have something to hear, with what that is."""
@@ -76,7 +88,7 @@ class LedGroup:
         for member in tuple(self.members.values()):
             code = self.view.knows(member.member_id, member.instance)
             if code is WireCode.NONE and member.beats is not None:
-                code = self.view.beat(member.beats)
+                code = self.beat(member.beats)
             if code is not WireCode.NONE:
                 yield member, code
 

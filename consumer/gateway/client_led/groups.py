@@ -77,8 +77,8 @@ have it besides.
 class LedGroups:
     """See the module. `answer` takes each answer with its ticket, once; `new_id` makes a member
     id's random part; `gateway` is where clients find it; `serve` takes requests that have waited
-    until their group was read. A driver of the members' loop, and a user of the gateway's own
-    session.
+    until their group was read, `looked` each group that was read. A driver of the members' loop,
+    and a user of the gateway's own session.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class LedGroups:
         self.times = times
         self.groups: dict[str, LedGroup] = {}
         self.serve: Callable[[LedGroup, WaitingLed], None] = self.request
+        self.looked: Callable[[LedGroup], None] = lambda group: None
         self._session = session
         session.use(self)
         self._new_id = new_id
@@ -165,6 +166,7 @@ class LedGroups:
             self._commits.go_on(group, member)
         while group.waiting and self.watching.is_current(name):
             self.serve(group, self._waiting.next_of(group))
+        self.looked(group)
         self.drop_if_idle(group)
 
     # requests
@@ -225,7 +227,7 @@ class LedGroups:
         self, group: LedGroup, ticket: int, caller: Caller, request: HeartbeatRequest
     ) -> None:
         beats = to_beat(request)
-        code = group.view.beat(beats)
+        code = group.beat(beats)
         member = self._served(group, caller, request.member_id, request.instance)
         if member is None or code not in (WireCode.NONE, WireCode.REBALANCE_IN_PROGRESS):
             return self.answer(ticket, BeatAnswer(code))
@@ -346,7 +348,7 @@ class LedGroups:
 
         self._asking.ask(ClassicAsk(name, ClassicDelete()), ASK_MS, answered)
 
-    def _dismiss(self, group: str, member_id: str, reason: str) -> None:
+    def dismiss(self, group: str, member_id: str, reason: str) -> None:
         """Say that a member is gone. Where that cannot be said the coordinator finds it out by
         itself.
         """
@@ -435,7 +437,7 @@ class LedGroups:
             self._take_back(ask)
             if ask.join is not None and ask.join.instance is None and ask.member is None:
                 member_id = ask.join.member_id or ask.join.fresh_id
-                self._dismiss(ask.group.name, member_id, "its connection closed while it joined")
+                self.dismiss(ask.group.name, member_id, "its connection closed while it joined")
         for member in tuple(self._members_of.pop(connection, {}).values()):
             member.disconnected(self.clock(), connection)
             self._touched(member)
@@ -484,7 +486,7 @@ class LedGroups:
             shown(group.name),
             reason,
         )
-        self._dismiss(group.name, member.member_id, reason)
+        self.dismiss(group.name, member.member_id, reason)
         self._forget(group, member, WireCode.UNKNOWN_MEMBER_ID)
         self.drop_if_idle(group)
 

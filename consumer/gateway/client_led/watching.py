@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Malformed
-from zkcoord.core.shared import KEEPER
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.port import (
-    Children,
     Fired,
-    GetChildren,
     GetData,
     Node,
     Port,
@@ -28,7 +25,6 @@ from zkcoord.zk.port import (
     ReadResult,
     WatchMode,
 )
-from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
@@ -49,17 +45,14 @@ NOBODY = -1
 @dataclass(frozen=True, slots=True)
 class LedSeen:
     """A group at one moment. `version`: of its state, which fences commits (`NOBODY`: it has
-    none). `is_assigned`: whether somebody is registered whom the coordinator assigns.
+    none).
     """
 
     view: ClassicView
     version: int
-    is_assigned: bool = False
 
 
-def seen_of(
-    group: str, state: ReadAnswer, begun: ReadAnswer, ids: ReadAnswer | None = None
-) -> LedSeen | Malformed:
+def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malformed:
     """What these nodes of a group say."""
     found: ClassicState | None = None
     version = NOBODY
@@ -71,9 +64,7 @@ def seen_of(
     since = decode_round(group, begun.data) if isinstance(begun, Node) else ClassicRound()
     if isinstance(since, Malformed):
         since = ClassicRound()  # a hint, and the coordinator decides without it
-    registered = ids.names if isinstance(ids, Children) else ()
-    is_assigned = any(names.is_member(name) and name != KEEPER for name in registered)
-    return LedSeen(ClassicView(found, since), version, is_assigned)
+    return LedSeen(ClassicView(found, since), version)
 
 
 @dataclass(slots=True, eq=False)
@@ -164,8 +155,7 @@ class Watching:
 
     def _reads(self, group: str) -> list[Read]:
         paths = self._paths
-        ids = GetChildren(paths.layout.ids(group))
-        return [GetData(paths.state(group)), GetData(paths.round(group)), ids]
+        return [GetData(paths.state(group)), GetData(paths.round(group))]
 
     def _decoded(self, group: str, answers: Sequence[ReadAnswer]) -> LedSeen:
         found = seen_of(group, *answers)

@@ -98,11 +98,8 @@ class WireGroups:
         self.closing = False
         self.taken_over = 0
         self.groups: dict[str, WireGroup] = {}
-        self.recalls = (
-            None
-            if memory is None
-            else Recalls(memory, self._restore, self._recalled, self._refuse_recalled)
-        )
+        back = self._restore, self._recalled, self._refuse_recalled
+        self.recalls = None if memory is None else Recalls(memory, *back)
         self.newcomers = Newcomers(
             clock, self.groups, self._serve, answer, new_id, limits, times, memory is not None
         )
@@ -148,14 +145,14 @@ class WireGroups:
     def _make_way(self, connection: int) -> None:
         for served in self._on(connection):
             served.wire.another_request(self.clock(), connection)
-            self._touched(served)
+            self.touched(served)
 
     def disconnected(self, connection: int) -> None:
         """A client's connection is gone."""
         for served in self._on(connection):
             served.connections.discard(connection)
             served.wire.disconnected(self.clock(), connection)
-            self._touched(served)
+            self.touched(served)
         self._of_connection.pop(connection, None)
         if self.recalls is not None:
             self.recalls.disconnected(connection)
@@ -173,7 +170,7 @@ class WireGroups:
         for group in list(self.groups.values()):
             for served in list(group.members.values()):
                 served.wire.hand_over("the gateway ends")
-                self._touched(served)
+                self.touched(served)
         for served in list(self._closing.values()):
             self._cut_short(served)
 
@@ -207,13 +204,13 @@ class WireGroups:
         if served is not None:
             served.remembered = True
             self.taken_over += 1
-            self._touched(served)
+            self.touched(served)
         self._drop_if_empty(group)
 
     def _give_way(self, group: WireGroup, served: ServedMember, why: str) -> None:
         """What is known of it here is void."""
         served.wire.hand_over(why)
-        self._touched(served)
+        self.touched(served)
         self.groups[group.name] = group
 
     def _recalled(self, waiting: WaitingRequest) -> None:
@@ -245,14 +242,14 @@ class WireGroups:
                 busy = JoinAnswer(WireCode.REBALANCE_IN_PROGRESS, served.wire.member_id)
                 return self.answer(ticket, busy)
             served.wire.hand_over("it names other assignors now")
-            self._touched(served)
+            self.touched(served)
             self.groups[request.group] = group
             served = self.newcomers.begin_anew(served, caller, request, group, assignors)
             served.begun_anew_ms = self.clock()
         served.wire.client_id, served.wire.host = caller.client_id, caller.host
         served.wire.join(self.clock(), ticket, caller.connection, request, wishes, group.is_forming)
         self._attach(served, caller.connection)
-        return self._touched(served)
+        return self.touched(served)
 
     def _serve(self, wire: WireMember, wishes: AgentWishes) -> ServedMember:
         holder: list[ServedMember] = []
@@ -262,7 +259,7 @@ class WireGroups:
 
         def after() -> None:
             if holder:
-                self._touched(holder[0])
+                self.touched(holder[0])
 
         served = ServedMember(wishes.group, wire, self.make_agent(wishes, told, after), wishes)
         holder.append(served)
@@ -281,16 +278,16 @@ class WireGroups:
         served.wire.others_move(self.clock(), self.groups[served.group].moves.until_ms(served))
         served.wire.sync(self.clock(), ticket, caller.connection, request)
         self._attach(served, caller.connection)
-        return self._touched(served)
+        return self.touched(served)
 
     def _heartbeat(self, ticket: int, caller: Caller, request: HeartbeatRequest) -> None:
         served, code = self._member(request.group, request.member_id, request.instance)
         if served is None:
             return self.answer(ticket, BeatAnswer(code))
-        ask_again = self.groups[served.group].moves.concern(served)
+        ask_again = self.groups[served.group].has_news_for(served)
         served.wire.heartbeat(self.clock(), ticket, caller, request, ask_again)
         self._attach(served, caller.connection)
-        return self._touched(served)
+        return self.touched(served)
 
     def _commit(self, ticket: int, caller: Caller, request: CommitRequest) -> None:
         served, code = self._member(request.group, request.member_id, request.instance)
@@ -298,7 +295,7 @@ class WireGroups:
             return self.answer(ticket, CommitAnswer(code))
         served.wire.commit(self.clock(), ticket, caller.connection, request)
         self._attach(served, caller.connection)
-        return self._touched(served)
+        return self.touched(served)
 
     def _leave(self, ticket: int, request: LeaveRequest) -> None:
         if not is_group(request.group):
@@ -314,7 +311,7 @@ class WireGroups:
             if code is WireCode.NONE:
                 served = group.members[named]
                 served.wire.leave("its client left")
-                self._touched(served)
+                self.touched(served)
             elif named in group.pending:
                 del group.pending[named]
                 codes[-1] = WireCode.NONE
@@ -338,7 +335,7 @@ class WireGroups:
     def _told(self, served: ServedMember, message: msg.ToFetcher) -> None:
         if served.drain is not None:
             for answer in served.drain.told(self.clock(), message):
-                self._tell(served, answer)
+                self.tell(served, answer)
         else:
             served.wire.told(self.clock(), message)
             if isinstance(message, msg.Assigned):
@@ -347,7 +344,7 @@ class WireGroups:
             if isinstance(message, msg.Lost) and alone and not served.wire.held:
                 # it may be at another gateway, which has taken it over: this one must not do so
                 served.wire.hand_over("its membership is lost, and its client is not here")
-        self._touched(served)
+        self.touched(served)
 
     def _remember_again(self, served: ServedMember) -> None:
         """Its agent is registered as somebody else than when its client was told what it has: that
@@ -358,16 +355,16 @@ class WireGroups:
             served.remembered_as = served.agent.name
             self._write(self.memory, served, lambda _: None)
 
-    def _touched(self, served: ServedMember) -> None:
+    def touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""
         for action in served.wire.take():
             match action:
                 case Reply():
                     self.answer(action.ticket, action.answer)
                 case Tell():
-                    self._tell(served, action.message)
+                    self.tell(served, action.message)
                 case Begin():
-                    self.begin(served.group, action.ask, lambda answer: self._tell(served, answer))
+                    self.begin(served.group, action.ask, lambda answer: self.tell(served, answer))
                 case Remember():
                     self._remember(served, action.ticket)
                 case Gone():
@@ -387,12 +384,14 @@ class WireGroups:
         for one in tuple(group.members.values()):
             if one.wire.parked_sync is not None:
                 one.wire.others_move(self.clock(), group.moves.until_ms(one))
-                self._touched(one)
+                self.touched(one)
 
-    def _tell(self, served: ServedMember, message: msg.FromFetcher) -> None:
+    def tell(self, served: ServedMember, message: msg.FromFetcher) -> None:
+        """Tell its agent, soon."""
+
         def tell() -> None:
             served.agent.receive(message)
-            self._touched(served)
+            self.touched(served)
 
         self.post(tell)
 
@@ -402,7 +401,7 @@ class WireGroups:
         def done(how: WrittenDown) -> None:
             heard = served.agent.name != member
             served.wire.remembered(self.clock(), ticket, how, heard)
-            self._touched(served)
+            self.touched(served)
 
         if self.memory is None:
             self.post(lambda: done(WrittenDown.DONE))
@@ -437,9 +436,9 @@ class WireGroups:
                 self.memory.forget(served.group, served.to_remember().node, served.agent.name)
             served.drain = Drain(self.times, self.clock(), set(served.wire.held))
             for message in served.drain.begin(served.wire.revocations):
-                self._tell(served, message)
+                self.tell(served, message)
         elif gone.ending is not WayOut.OVER:
-            self._tell(served, msg.Close({}, 0))
+            self.tell(served, msg.Close({}, 0))
         inconsistent = gone.code is WireCode.INCONSISTENT_GROUP_PROTOCOL
         if inconsistent:
             self.newcomers.send_away(served.group, served.wire.member_id)
@@ -455,7 +454,7 @@ class WireGroups:
         """The gateway ends while a member is on its way out."""
         if served.drain is not None and not served.drain.over:
             served.drain.over = True
-            self._tell(served, msg.Close({}, 0))
+            self.tell(served, msg.Close({}, 0))
 
     def _group(self, name: str) -> WireGroup:
         return WireGroup(name, Moves(self.times, self._pace))
@@ -487,11 +486,11 @@ class WireGroups:
             served.wire.tick(now)
             if served.drain is not None:
                 for message in served.drain.tick(now):
-                    self._tell(served, message)
+                    self.tell(served, message)
             agent_ms = served.agent.next_wake_ms()
             if agent_ms is not None and agent_ms <= now:
                 served.agent.tick()
-            self._touched(served)
+            self.touched(served)
 
     def _note_wake(self, served: ServedMember) -> None:
         drain_ms = served.drain.next_wake_ms() if served.drain is not None else None

@@ -76,7 +76,7 @@ class ServedMember:
     another client has its instance since, and that is not written down yet; `unwritten`: the
     JoinGroups that wait for the registration with which it can be.
     `connections`: those on which it was named, and that are not gone. `begun_anew_ms`: when it came
-    in the place of one that named other assignors.
+    in the place of one that named other assignors. `goes_over`: its agent wants nothing.
     """
 
     group: str
@@ -94,6 +94,7 @@ class ServedMember:
     drain: Drain | None = None
     connections: set[int] = field(default_factory=set)
     begun_anew_ms: int | None = None
+    goes_over: bool = False
 
     @property
     def is_remembered(self) -> bool:
@@ -189,7 +190,8 @@ class Moves:
 @dataclass(slots=True)
 class WireGroup:
     """See the module. `pending`: ids that clients were given and have not joined with -> until when
-    they are kept. `fenced`: ids whose instance another client has now.
+    they are kept. `fenced`: ids whose instance another client has now. `goes_over`: a client is to
+    lead it from now on.
     """
 
     name: str
@@ -198,6 +200,7 @@ class WireGroup:
     instances: dict[str, str] = field(default_factory=dict)
     pending: dict[str, int] = field(default_factory=dict)
     fenced: dict[str, None] = field(default_factory=dict)
+    goes_over: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -208,6 +211,10 @@ class WireGroup:
     def is_forming(self) -> bool:
         """Nobody here has an assignment yet."""
         return not any(one.wire.synced for one in self.members.values())
+
+    def has_news_for(self, served: ServedMember) -> bool:
+        """Whether a member whose heartbeat comes is to join again."""
+        return self.goes_over or self.moves.concern(served)
 
     def add(self, member_id: str, served: ServedMember) -> None:
         """A new member."""

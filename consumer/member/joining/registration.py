@@ -236,7 +236,7 @@ class Registration:
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
         nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
         size = ids.stat.num_children if isinstance(ids, Node) else 0
-        why = led_by_clients(self.options.group, led, pin, is_empty=not size)
+        why = led_by_clients(self.options.group, led, pin, bool(size and self.options.gateway))
         if why:
             return self._fail(FailureCode.REJECTED, why)
         port, layout, group = self.port, self.layout, self.options.group
@@ -415,16 +415,16 @@ class Registration:
             )
         exists = isinstance(result, Rejected)
         own = GetData(self.layout.registration(self.options.group, self.name))
-        led, _ = reads_of_leader(self.layout, self.options.group)
-        self.port.read([own, led], lambda r: self._read_back(exists, r))
+        whose = reads_of_leader(self.layout, self.options.group)
+        self.port.read([own, *whose], lambda r: self._read_back(exists, r))
 
     def _read_back(self, exists: bool, result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return
-        answer, led = result.answers
+        answer, led, pin = result.answers
         if isinstance(answer, Node) and answer.stat.ephemeral_owner == self.session_id:
-            why = led_by_clients(self.options.group, led, Missing(), is_empty=False)
-            if why:  # they were first: what was decided before this registration is seen now
+            why = led_by_clients(self.options.group, led, pin, bool(self.options.gateway))
+            if why:  # they were first: what was said before this registration is seen now
                 return self._leave(why)
             assert self.seen is not None
             s = self.seen

@@ -41,9 +41,10 @@ def reads_of_leader(layout: Layout, group: str) -> tuple[Read, Read]:
     return GetData(paths.state(group)), GetData(paths.pin(group))
 
 
-def led_by_clients(group: str, state: ReadAnswer, pin: ReadAnswer, is_empty: bool) -> str:
+def led_by_clients(group: str, state: ReadAnswer, pin: ReadAnswer, goes_over: bool) -> str:
     """Why nobody else may join it, as a sentence; "": they do not lead it. An operator's word is
-    for a group without members (`is_empty`).
+    not for a gateway's client of a group that has others (`goes_over`): it comes from another
+    gateway to go over there with them.
     """
     led = decode_state(group, state.data) if isinstance(state, Node) else None
     if isinstance(led, ClassicState) and led.members:
@@ -54,7 +55,7 @@ def led_by_clients(group: str, state: ReadAnswer, pin: ReadAnswer, is_empty: boo
             f" {shlex.quote(group)} --members` names them), or use another group_id"
         )
     said = decode_pin(group, pin.data) if isinstance(pin, Node) else None
-    if is_empty and isinstance(said, Pin) and said.machine is Machine.CLIENT_LED:
+    if not goes_over and isinstance(said, Pin) and said.machine is Machine.CLIENT_LED:
         return (
             f"an operator has said that clients lead group {group}, and this is no Kafka client at"
             f" a gateway: say `zkcoord groups machine {shlex.quote(group)} auto` first, or use"

@@ -21,6 +21,7 @@ from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
+from zkcoord.zk.classic.holding import HeldJoins
 from zkcoord.zk.classic.incoming import IncomingRequests
 from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
@@ -123,6 +124,7 @@ class ClassicGroups:
         self._ticket = 0
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
         self._wakes: Wakes[ServedClassicGroup] = Wakes()
+        self._held = HeldJoins()
         self._strange = ToldOnce(record)
         self._pins = Pins(self._paths, self._strange.tell)
 
@@ -233,7 +235,9 @@ class ClassicGroups:
             frozenset(_names(blobs)),
             {name for name in _names(presence)[:PRESENCES_MAX] if is_member_digest(name)},
         )
-        self._groups[group] = ServedClassicGroup(group, self._edge, self._options, found)
+        self._groups[group] = ServedClassicGroup(
+            group, self._edge, self._options, found, self._goes_over
+        )
         self._note_wake(group)
 
     def _begin_serving(self) -> None:
@@ -254,7 +258,7 @@ class ClassicGroups:
             if event.change is Change.CREATED and self._has_begun:
                 self._incoming.made(where.request)
             elif event.change is Change.DELETED:
-                self._incoming.forget(where.request)
+                self._taken_back(where.request)
         elif isinstance(where, ClassicPinAt):
             self._pins.changed(where.group)
         elif isinstance(where, ClassicPresenceAt) and event.change is not Change.DATA:
@@ -268,6 +272,13 @@ class ClassicGroups:
             group.presence(where.member, is_there)
 
     # requests
+
+    def _taken_back(self, name: str) -> None:
+        """A request is gone: of its gateway, or since its client waits no more."""
+        self._incoming.forget(name)
+        ticket = self._held.forget(name)
+        if ticket is not None:
+            del self._tickets[ticket]
 
     def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
         if isinstance(ask, Malformed):
@@ -283,10 +294,10 @@ class ClassicGroups:
         code = WireCode.NONE
         if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
             registered = self._registered(ask.group)
+            if self._will_be_free(ask.group, registered):
+                return self._held.hold(self._edge.clock(), self._tickets[ticket], ticket, ask)
             why = self._why_not(ask.group, registered)
-            if registered is Registrants.LEAVING:
-                code = WireCode.COORDINATOR_LOAD_IN_PROGRESS  # its client tries again
-            elif why:
+            if why:
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
                 self._refuses(ask.group, ask.request, why)
             elif group is None and len(self._groups) >= GROUPS_MAX:
@@ -294,13 +305,25 @@ class ClassicGroups:
         if code is not WireCode.NONE:
             return self._reply(ticket, classic_refusal(ask.request, code))
         if group is None:
-            group = ServedClassicGroup(ask.group, self._edge, self._options)
+            group = ServedClassicGroup(
+                ask.group, self._edge, self._options, goes_over=self._goes_over
+            )
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
 
+    def _will_be_free(self, group: str, registered: Registrants) -> bool:
+        """Whether who is registered is on the way out: to go, or to be led by a client."""
+        if registered is Registrants.CLIENTS:
+            return self._goes_over(group)
+        return registered is Registrants.LEAVING
+
+    def _goes_over(self, group: str) -> bool:
+        """Whether an operator has said that clients lead it: those that are assigned will stop."""
+        return self._pins.of(group) is Machine.CLIENT_LED
+
     def _why_not(self, group: str, registered: Registrants) -> str:
         """Why no client may lead a group that has no members of that kind; "" where one may."""
-        if registered is Registrants.MEMBERS:
+        if registered is not Registrants.NOBODY:
             return ASSIGNED_HERE
         return COORDINATED if self._pins.of(group) is Machine.COORDINATED else ""
 
@@ -343,11 +366,15 @@ class ClassicGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return None if self._edge.dead else self._wakes.next_ms()
+        times = [] if self._edge.dead else [self._wakes.next_ms(), self._held.next_wake_ms()]
+        return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         now = self._edge.clock()
+        if not self._edge.dead:
+            for ticket, ask in self._held.due(now):
+                self._serve(ticket, ask)
         while not self._edge.dead and (group := self._wakes.pop(now)) is not None:
             group.tick()
 

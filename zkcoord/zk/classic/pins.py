@@ -17,7 +17,9 @@ PINS_PER_READ = 200
 
 
 class Pins:
-    """See the module. `strange` hears of what cannot be read; such a pin says nothing."""
+    """See the module. `strange` hears of what cannot be read; such a pin says nothing. `told` hears
+    of each group whose pin was read.
+    """
 
     def __init__(self, paths: ClassicPaths, strange: Callable[[Malformed], None]) -> None:
         self._paths = paths
@@ -25,6 +27,7 @@ class Pins:
         self._port: Port | None = None
         self._pins: dict[str, Pin] = {}
         self.are_known = False
+        self.told: Callable[[str], None] = lambda group: None
 
     def of(self, group: str) -> Machine | None:
         """Who is to run a group; None: nobody has said that."""
@@ -79,3 +82,4 @@ class Pins:
             self._pins[group] = pin
         else:
             self._pins.pop(group, None)
+        self.told(group)

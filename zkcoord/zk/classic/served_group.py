@@ -9,7 +9,7 @@ session timeout to come back, at that gateway or at another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zkcoord.core.classic.machine import ClassicGroup
@@ -92,12 +92,20 @@ class Found:
 
 
 class ServedClassicGroup:
-    """See the module. `found` (None: nothing is written of it)."""
+    """See the module. `found` (None: nothing is written of it). `goes_over(name)`: whether who is
+    registered while its first clients join will soon not be.
+    """
 
     def __init__(
-        self, name: str, edge: Edge, options: ClassicOptions, found: Found | None = None
+        self,
+        name: str,
+        edge: Edge,
+        options: ClassicOptions,
+        found: Found | None = None,
+        goes_over: Callable[[str], bool] = lambda name: False,
     ) -> None:
         self.name = name
+        self._goes_over = goes_over
         self._edge = edge
         self._machine = ClassicGroup(options, self._is_heard)
         self._is_made = found is not None
@@ -330,6 +338,8 @@ class ServedClassicGroup:
         def taken_back(refused: Rejected | None) -> None:
             if refused is not None:
                 return self._not_persisted(token, refused)
+            if self._goes_over(self.name):
+                return self._step(NotPersisted(token, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
             self._edge.record(Record("client-led refusal", self.name, {"reason": BOTH_KINDS}))
             return self._step(NotPersisted(token, WireCode.INCONSISTENT_GROUP_PROTOCOL))
 

@@ -24,10 +24,8 @@ from tests.consumer.gateway.client_led.led_side import TP, LedGateway
 from tests.consumer.gateway.client_led.test_members import SESSION_MS, Scene
 from tests.zk.classic.served_side import GROUP, PATHS
 from zkcoord.core.error_codes import WireCode
-from zkcoord.core.shared import KEEPER
 from zkcoord.zk.port import Create, Delete
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
-from zkcoord.znodes.paths import Layout
 
 
 class Wire:
@@ -173,7 +171,9 @@ def test_requests_about_a_group_keep_their_order(door: Door) -> None:
 
 
 def test_members_that_the_coordinator_assigns_are_asked_at_once(door: Door) -> None:
-    door.wire.groups["g"] = SimpleNamespace(members={"m": 1}, pending={}, instances={"i": "m"})
+    door.wire.groups["g"] = SimpleNamespace(
+        members={"m": 1}, pending={}, instances={"i": "m"}, goes_over=False
+    )
     asked: list[Request] = [
         HeartbeatRequest("g", "m", 1),
         join("g", "consumer", "range"),
@@ -242,13 +242,6 @@ def pins(scene: Scene, group: str, pin: Pin | None) -> None:
         scene.served.write([Delete(path)])
 
 
-def registered(scene: Scene, group: str, name: str) -> None:
-    """Somebody whom the coordinator assigns, or what keeps old consumers out."""
-    ids = Layout.DRAFT.ids(group)
-    scene.served.write([Create(path, b"") for path in (Layout.DRAFT.group(group), ids)])
-    scene.served.write([Create(f"{ids}/{name}", b"")])
-
-
 def test_a_group_that_is_pinned_is_led_by_clients_of_known_assignors(
     scene: Scene, door: Door
 ) -> None:
@@ -257,15 +250,6 @@ def test_a_group_that_is_pinned_is_led_by_clients_of_known_assignors(
     assert not door.to_wire(join("pinned", "consumer", "range"))
     pins(scene, "pinned", None)
     assert door.to_wire(join("later", "consumer", "range"))
-
-
-def test_who_is_registered_keeps_a_pinned_group_what_it_is(scene: Scene, door: Door) -> None:
-    pins(scene, "pinned", Pin(Machine.CLIENT_LED))
-    registered(scene, "pinned", "shim")
-    assert door.to_wire(join("pinned", "consumer", "range"))
-    pins(scene, "alone", Pin(Machine.CLIENT_LED))
-    registered(scene, "alone", KEEPER)
-    assert not door.to_wire(join("alone", "consumer", "range"))
 
 
 def test_a_group_that_is_pinned_coordinated_refuses_who_would_lead(

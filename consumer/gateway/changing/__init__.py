@@ -1,0 +1,1 @@
+"""Groups that change from one kind to the other while their members run."""

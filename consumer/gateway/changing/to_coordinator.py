@@ -1,0 +1,128 @@
+"""Members of a group that the coordinator is to assign from now on, though a client leads it: they
+come over one by one, without being stopped.
+
+All are told to join again. One that comes with nothing in its hands leaves the client-led group,
+and its JoinGroup waits here until nobody is left in that; then it joins as somebody new. An eager
+client has stopped whenever it joins; a cooperative one that still owns something is answered, here,
+in the generation that it is in and with an empty assignment, so that it gives up everything as it
+always does: it may commit what it gives up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from consumer.gateway.changing.to_clients import is_empty_handed
+from consumer.gateway.client_led.group import LedGroup, WaitingLed
+from consumer.gateway.client_led.groups import LedGroups
+from consumer.gateway.client_led.translating import is_of_clients
+from consumer.gateway.wire.judging import CONSUMER, OURS
+from consumer.gateway.wire.requests import (
+    JoinAnswer,
+    JoinRequest,
+    SyncAnswer,
+    SyncRequest,
+    refusal,
+)
+from zkcoord.core.classic.state import ClassicState
+from zkcoord.core.error_codes import WireCode
+
+WHY = "its group is the coordinator's from now on"
+
+
+class ToCoordinator:
+    """See the module. `go_on` takes a request that has waited."""
+
+    def __init__(self, led: LedGroups, go_on: Callable[[LedGroup, WaitingLed], None]) -> None:
+        self._led = led
+        self._go_on = go_on
+        self._held: dict[str, list[WaitingLed]] = {}
+
+    def takes(self, group: LedGroup, one: WaitingLed) -> bool:
+        """Whether a request of a group that comes over is answered here, or waits."""
+        request = one.request
+        if isinstance(request, SyncRequest):
+            return self._sync(group, one, request)
+        if not isinstance(request, JoinRequest):
+            return False
+        knows = group.view.knows(request.member_id, request.instance)
+        is_member = bool(request.member_id) and knows is WireCode.NONE
+        if is_of_clients(request):
+            if is_member:
+                return False
+            self._led.answer(one.ticket, refusal(request, WireCode.INCONSISTENT_GROUP_PROTOCOL))
+        elif is_member and not is_empty_handed(request):
+            self._empty(group, one, request)
+        elif request.member_id and not is_member:
+            self._led.answer(one.ticket, JoinAnswer(knows, request.member_id))
+        else:
+            self._comes(group, one, request)
+        return True
+
+    def _empty(self, group: LedGroup, one: WaitingLed, request: JoinRequest) -> None:
+        """It goes on in its generation, in which it will be told that it has nothing."""
+        generation = group.view.state.generation
+        protocol = next(name for name, _ in request.protocols if name in OURS)
+        group.emptied[request.member_id] = (generation, protocol)
+        answer = JoinAnswer(WireCode.NONE, request.member_id, generation, protocol, CONSUMER)
+        self._led.answer(one.ticket, answer)
+
+    def _sync(self, group: LedGroup, one: WaitingLed, request: SyncRequest) -> bool:
+        generation, protocol = group.emptied.get(request.member_id, (-1, ""))
+        if generation != request.generation:
+            return False
+        del group.emptied[request.member_id]
+        self._led.answer(
+            one.ticket, SyncAnswer(WireCode.NONE, (), protocol, protocol_type=CONSUMER)
+        )
+        return True
+
+    def _comes(self, group: LedGroup, one: WaitingLed, request: JoinRequest) -> None:
+        """It leaves, and waits."""
+        named = request.member_id
+        if not named and request.instance is not None:
+            named = group.view.of_instance(request.instance) or ""
+        group.emptied.pop(named, None)
+        if named:
+            self._led.dismiss(group.name, named, WHY)
+        fresh = replace(request, member_id="", named_first=False)
+        self._held.setdefault(group.name, []).append(replace(one, request=fresh))
+        group.held += 1
+
+    def look(self, group: LedGroup) -> None:
+        """It was read: those that have waited for its last member go on."""
+        if not group.goes_over or not group.view.state.members:
+            for one in self._held.pop(group.name, []):
+                group.held -= 1
+                self._go_on(group, one)
+
+    def disconnected(self, connection: int) -> None:
+        """A client's connection is gone: it waits no more."""
+        self._end(lambda one: one.caller.connection == connection)
+
+    def close(self) -> None:
+        """The gateway ends."""
+        self._end(lambda one: True)
+
+    def _end(self, ends: Callable[[WaitingLed], bool]) -> None:
+        for name, held in tuple(self._held.items()):
+            gone, stay = [one for one in held if ends(one)], [one for one in held if not ends(one)]
+            if not gone:
+                continue
+            group = self._led.groups[name]
+            group.held -= len(gone)
+            if stay:
+                self._held[name] = stay
+            else:
+                del self._held[name]
+            for one in gone:
+                self._led.answer(one.ticket, refusal(one.request, WireCode.NOT_COORDINATOR))
+            self._led.drop_if_idle(group)
+
+
+def can_come_over(state: ClassicState) -> bool:
+    """Whether the coordinator knows how to assign to all members of a group that a client leads."""
+    return state.protocol_type == CONSUMER and all(
+        any(name in OURS for name, _ in one.protocols) for one in state.members
+    )
