@@ -35,6 +35,8 @@ SESSION_LATE_MS = 2_500  # how much later than its timeout a session may end
 class Wires:
     """See the module."""
 
+    makes_checker: type[WireChecker] = WireChecker
+
     def __init__(self, world: World) -> None:
         assert world.plan.wire is not None
         self.world = world
@@ -48,7 +50,7 @@ class Wires:
             disconnect_grace_ms=self.plan.disconnect_grace_ms,
             restore_ms=world.plan.session_ms + SESSION_LATE_MS,
         )
-        self.checker = WireChecker(
+        self.checker = self.makes_checker(
             world.checker,
             lambda: self.clients,
             lambda: world.apps,
@@ -104,33 +106,48 @@ class Wires:
         world = self.world
         name = world.new_name(GATEWAY)
         self.kernel.trace(name, "started")
-        made = GatewayProcess(
-            self.kernel,
-            world.zk,
-            name,
-            world.plan.session_ms,
-            world.plan.layout,
-            self.times,
-            world.checker.violate,
-        )
+        made = self.make_gateway(name)
         self.gateways.append(made)
         world.drift(made)
         return made
 
+    def make_gateway(self, name: str) -> GatewayProcess:
+        """One of this name."""
+        plan, zk = self.world.plan, self.world.zk
+        sizes = plan.session_ms, plan.layout, self.times
+        return GatewayProcess(self.kernel, zk, name, *sizes, self.world.checker.violate)
+
     def add_client(self, group: str, again: WireClient | None = None) -> WireClient:
         """Start a client, or one that was started before."""
-        kernel, plan = self.kernel, self.plan
         name = self.world.new_name(CLIENT)
+        habits = self._draw_habits(group, name)
+        if again is not None:
+            habits = replace(again.habits)
+        self.kernel.trace(name, f"started: {habits}")
+        made = self.make_client(name, habits)
+        self.clients.append(made)
+        return made
+
+    def make_client(self, name: str, habits: WireHabits) -> WireClient:
+        """One of this name."""
+        return WireClient(self.kernel, name, habits, self.world.log, self.checker, self.find)
+
+    def assignors(self, cooperative: bool) -> tuple[str, ...]:
+        """Those that a client lists."""
+        return self.kernel.rng.choice(COOPERATIVE if cooperative else EAGER)
+
+    def _draw_habits(self, group: str, name: str) -> WireHabits:
+        kernel, plan = self.kernel, self.plan
         session = kernel.rng.choice(plan.session_ms)
         cooperative = kernel.chance(plan.cooperative_chance)
         topics = sorted(self.world.topics)
         some = topics if kernel.chance(0.7) else [t for t in topics if kernel.chance(0.6)]
-        habits = WireHabits(
+        return WireHabits(
             group,
             tuple(some or topics[:1]),
             cooperative,
             f"i{name}" if kernel.chance(plan.static_chance) else None,
-            kernel.rng.choice(COOPERATIVE if cooperative else EAGER),
+            self.assignors(cooperative),
             session,
             session // kernel.rng.choice((3, 6)),
             self.world.plan.deadline_ms,
@@ -138,12 +155,6 @@ class Wires:
             0.0 if self.world.calm else plan.slow_chance,
             len(self.clients) % 2 == 0,
         )
-        if again is not None:
-            habits = replace(again.habits)
-        kernel.trace(name, f"started: {habits}")
-        made = WireClient(kernel, name, habits, self.world.log, self.checker, self.find)
-        self.clients.append(made)
-        return made
 
     def find(self) -> GatewayProcess | None:
         """A gateway that a client tries; some of those that it knows are gone."""

@@ -86,6 +86,8 @@ class WireClient:
         self.stopped = False
         self.cut_at_join = 0  # how many JoinGroups lose their connection just after they are sent
         self.asked: set[tuple[TopicPartition, int]] = set()
+        # the same, and as which member, in which generation
+        self.asked_as: set[tuple[TopicPartition, int, str, int]] = set()
         self.told_to_rejoin = 0
         self.lost_all = 0
         self.assignments = 0
@@ -207,12 +209,21 @@ class WireClient:
         if self.connection is None:
             self._again()
             return
-        h = self.habits
         self.stable, self.joining, self.rejoins = False, True, True
         self._rejoin_wanted = False
+        request = self.join_request()
+        self.link.ask(request, self._joined, request.rebalance_timeout_ms + 5_000)
+        if self.cut_at_join and self.connection is not None:
+            self.cut_at_join -= 1
+            self.kernel.after(self.kernel.between(0, 12), self.connection.cut)
+            self.kernel.happened["JoinGroup lost its connection"] += 1
+
+    def join_request(self) -> JoinRequest:
+        """What it says when it joins."""
+        h = self.habits
         owned = tuple(self.positions) if h.cooperative else ()
         blob = encode_subscription(h.topics, owned)
-        request = JoinRequest(
+        return JoinRequest(
             h.group,
             self.member_id,
             h.session_ms,
@@ -221,11 +232,6 @@ class WireClient:
             tuple((name, blob) for name in h.assignors),
             h.instance,
         )
-        self.link.ask(request, self._joined, h.rebalance_ms + 5_000)
-        if self.cut_at_join and self.connection is not None:
-            self.cut_at_join -= 1
-            self.kernel.after(self.kernel.between(0, 12), self.connection.cut)
-            self.kernel.happened["JoinGroup lost its connection"] += 1
 
     def _again(self, delay_ms: int = 0) -> None:
         """Join (again), a moment later."""
@@ -243,6 +249,7 @@ class WireClient:
             case WireCode.NONE:
                 self.member_id, self.generation = answer.member_id, answer.generation
                 self.protocol = answer.protocol
+                self.has_joined(answer)
                 self._sync()
             case WireCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
@@ -268,12 +275,22 @@ class WireClient:
                 self.witness.unexpected(self, f"{what} is answered {code.name}")
                 self._again(RETRY_MS)
 
-    def _sync(self) -> None:
+    def has_joined(self, answer: JoinAnswer) -> None:
+        """It has, and takes this answer."""
+
+    def sync_request(self) -> SyncRequest:
+        """What it says then."""
         h = self.habits
-        request = SyncRequest(
+        return SyncRequest(
             h.group, self.member_id, self.generation, h.instance, "consumer", self.protocol
         )
-        self.link.ask(request, self._synced, h.rebalance_ms + 5_000)
+
+    def given_by(self, answer: SyncAnswer) -> set[TopicPartition]:
+        """All that it is to have."""
+        return set(answer.partitions)
+
+    def _sync(self) -> None:
+        self.link.ask(self.sync_request(), self._synced, self.habits.rebalance_ms + 5_000)
 
     def _synced(self, answer: AnyAnswer | None) -> None:
         if answer is None:
@@ -287,7 +304,7 @@ class WireClient:
         self.stable = True
         self._beat_ok_ms = self.kernel.now
         self.assignments += 1
-        new = set(answer.partitions)
+        new = self.given_by(answer)
         if not self.habits.cooperative:
             self.positions.clear()
         added = new - self.positions.keys()
@@ -395,6 +412,8 @@ class WireClient:
             then()
             return
         self.asked.update(offsets.items())
+        me = self.member_id, self.generation
+        self.asked_as.update((*one, *me) for one in offsets.items())
         resets = {tp: self.witness.resets(self, tp) for tp in offsets}
         asked = CommitRequest(
             self.habits.group,

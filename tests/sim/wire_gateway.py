@@ -250,7 +250,11 @@ class AgentEnsemble:
 
 
 class GatewayProcess(Process):
-    """One gateway. `violate` is told when a request is answered twice."""
+    """One gateway. `violate` is told when a request is answered twice. `is_at`: where clients find
+    it, as its members' registrations say it.
+    """
+
+    is_at = ""
 
     def __init__(
         self,
@@ -285,9 +289,13 @@ class GatewayProcess(Process):
         self.driver = self  # type: ignore[assignment]  # it drives itself
         self._numbers = 0
         self._tickets = 0
+        self.prepare()
         self.launch()
 
     # the process
+
+    def prepare(self) -> None:
+        """What one of a kind of its own has besides."""
 
     def _disturbed(self) -> None:
         self.disturbed_ms = self.kernel.now
@@ -339,6 +347,7 @@ class GatewayProcess(Process):
             group=wishes.group,
             host=wishes.host,
             client=wishes.client_id,
+            gateway=self.is_at,
             process=f"{self.kernel.rng.getrandbits(64):016x}",
             instance=wishes.instance,
             instance_is_new=wishes.alone,
@@ -402,7 +411,19 @@ class GatewayProcess(Process):
         """A connection is gone."""
         if self.connections.pop(connection.number, None) is not None:
             connection.known_gone = True
-            self.groups.disconnected(connection.number)
+            self.disconnected(connection.number)
+
+    def disconnected(self, connection: int) -> None:
+        """Say it to whom it concerns."""
+        self.groups.disconnected(connection)
+
+    def another_request(self, connection: int) -> None:
+        """A request has come that is no member's."""
+        self.groups.another_request(connection)
+
+    def request(self, ticket: int, caller: Caller, request: Request) -> None:
+        """A member's request has come."""
+        self.groups.request(ticket, caller, request)
 
     def receive(
         self,
@@ -419,17 +440,17 @@ class GatewayProcess(Process):
         connection.expected.append(expected)
         match request:
             case FindCoordinator():
-                self.groups.another_request(connection.number)
+                self.another_request(connection.number)
                 self._give(expected, WireCode.NONE)
             case FetchOffsets():
-                self.groups.another_request(connection.number)
+                self.another_request(connection.number)
                 self._fetch(expected, request)
             case _:
                 self._tickets += 1
                 self.open[self._tickets] = expected
                 name, again = connection.client.name, connection.asks_again
                 caller = Caller(connection.number, name, name, asks_again=again)
-                self.groups.request(self._tickets, caller, request)
+                self.request(self._tickets, caller, request)
 
     def _answered(self, ticket: int, answer: Answer) -> None:
         expected = self.open.pop(ticket, None)

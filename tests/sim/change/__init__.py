@@ -1,0 +1,3 @@
+"""Groups that go over from the coordinator to a leader among their clients, and back, while they
+run.
+"""
