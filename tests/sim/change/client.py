@@ -1,0 +1,73 @@
+"""A client that leads its group where it is told to, as Java's ConsumerCoordinator does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from consumer.gateway.wire.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
+from consumer.gateway.wire.subscription import decode_subscription, encode_assignment
+from tests.sim.change.leading import assign
+from tests.sim.wire_client import WireClient
+from zkcoord.core.model import TopicPartition
+from zkcoord.znodes.classic.consumer_blobs import BlobReader
+
+NAMES_MAX = 10_000
+
+
+class ChangeClient(WireClient):
+    """See the module. `partitions` says how many a topic has. `connected_ms`: when it came to its
+    gateway; `joined_ms`: when it sent its last JoinGroup.
+    """
+
+    def __init__(self, partitions: Callable[[str], int], *arguments: Any) -> None:
+        self.partitions = partitions
+        self.connected_ms = self.joined_ms = -1
+        self._leads: JoinAnswer | None = None
+        super().__init__(*arguments)
+
+    def _link_changed(self) -> None:
+        super()._link_changed()
+        self.connected_ms = self.kernel.now
+
+    def join_request(self) -> JoinRequest:
+        """See `WireClient`."""
+        self.joined_ms = self.kernel.now
+        return replace(super().join_request(), may_skip=True)
+
+    def has_joined(self, answer: JoinAnswer) -> None:
+        """See `WireClient`."""
+        leads = answer.leader == answer.member_id and not answer.skip_assignment
+        self._leads = answer if leads else None
+
+    def sync_request(self) -> SyncRequest:
+        """See `WireClient`."""
+        request, leads = super().sync_request(), self._leads
+        if leads is None:
+            return request
+        self.kernel.happened["a client leads"] += 1
+        members = {name: decode_subscription(blob) for name, _, blob in leads.members}
+        given = assign(leads.protocol, members, self.partitions)
+        self.kernel.trace(self.host.name, f"leads, and gives {given}")
+        blobs = tuple((name, encode_assignment(given[name])) for name in sorted(given))
+        return replace(request, assignments=blobs)
+
+    def given_by(self, answer: SyncAnswer) -> set[TopicPartition]:
+        """See `WireClient`."""
+        if answer.opaque is None:
+            return super().given_by(answer)
+        return assigned(answer.opaque)
+
+
+def assigned(blob: bytes) -> set[TopicPartition]:
+    """ConsumerProtocol's assignment; of nothing where nothing was said."""
+    if not blob:
+        return set()
+    reader = BlobReader(blob)
+    reader.int16()
+    found = set()
+    for _ in range(reader.count(NAMES_MAX)):
+        topic = reader.text()
+        found.update(TopicPartition(topic, reader.int32()) for _ in range(reader.count(NAMES_MAX)))
+    return found
