@@ -389,8 +389,10 @@ class Checker:
         # where the group is not shared any more a commit asks for no owner node: who owned it and
         # was robbed of that by an old consumer hears so with the start that comes for it
         robbed = self._robbed.get(key) == txn.session and owner is None
+        by_state = self.stored_by_state(txn, place.group)
         held = (
-            (owner is not None and owner.owner == txn.session)
+            by_state
+            or (owner is not None and owner.owner == txn.session)
             or robbed
             or any(
                 p.kind == "owner"
@@ -402,7 +404,7 @@ class Checker:
         )
         if not held:
             self.violate("I5", f"{txn.host} committed {key[1]}={new} which it does not own")
-        if not self.registered(place.group, txn.session):
+        if not by_state and not self.registered(place.group, txn.session):
             self.violate("I5", f"{txn.host} wrote the offset of {key[1]} without being registered")
         begins = any(
             p.kind == "owner" and p.partition == place.partition and b is None
@@ -636,6 +638,8 @@ class Checker:
         lambda _group, _host, _partition: None
     )
     knows_shared: Callable[[str, str], bool] = staticmethod(lambda _group, _host: False)
+    # whether it is a member's whom a leader among its group's clients assigns
+    stored_by_state: Callable[[Txn, str], bool] = staticmethod(lambda _txn, _group: False)
     # of the client for whom a gateway writes; None: no gateway does
     position_behind: Callable[[Txn, Key], int | None] = staticmethod(lambda _txn, _key: None)
 

@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tests.sim.change.faults import CHANGE_FAULTS
 from tests.sim.faults import FAULTS, MAKE_TOPIC_AGAIN, FaultKind
 from tests.sim.faults_foreign import FOREIGN_FAULTS
 from tests.sim.faults_legacy import LEGACY_FAULTS
@@ -44,6 +45,7 @@ KINDS: dict[str, FaultKind] = {
         *LEGACY_FAULTS,
         *ROLE_FAULTS,
         *WIRE_FAULTS,
+        *CHANGE_FAULTS,
     )
 }
 
@@ -175,6 +177,16 @@ _WIRE = (
 _WIRE_BESIDE = (
     "kill_coordinator outage reset_offset grow_topic bad_weather other_topics close_consumer join"
     " delete_registration stop_coordinator"
+)
+_PINS = "pin_group pin_twice pin_back unpin_group"
+_CHANGE = (
+    "kill_gateway stop_gateway roll_gateways pause_gateway cut_gateway expire_agent cut_connection"
+    " mute_connection move_client duplicate_join kill_client pause_client leave_client join_client"
+    " other_topics"
+)
+_CHANGE_BESIDE = (
+    "kill_coordinator stop_coordinator step_down pause_leader cut_leader zombie_leader outage"
+    " bad_weather"
 )
 _ALL_OF_DEFAULT = " ".join(kind.name for kind in FAULTS)
 
@@ -392,6 +404,31 @@ def _wire(kernel: Kernel) -> Plan:
         static_chance=kernel.rng.choice((0.0, 0.3)),
         slow_chance=0.02 if plan.slow else 0.0,
         member_grace_ms=kernel.rng.choice((4_000, 8_000)),
+    )
+    return plan
+
+
+def _change(kernel: Kernel) -> Plan:
+    """One group whose clients go over from the coordinator to a leader among them, and back."""
+    plan = _base(kernel, _CHANGE, _CHANGE_BESIDE)
+    pins = swarm(kernel, _kinds(_PINS))
+    plan.faults = (*plan.faults, *pins * max(1, len(plan.faults) // (2 * len(pins))))
+    plan.groups, plan.consumers, plan.consumers_max = 1, 0, 0
+    plan.coordinators = kernel.between(1, 2)
+    plan.odd_chance, plan.max_poll_interval_ms = 0.0, 0
+    plan.fault_every_ms = kernel.rng.choice((700, 1_500, 4_000))
+    plan.safety_ms = kernel.between(10_000, 30_000)
+    flavour = kernel.rng.choice(("eager", "cooperative", "mixed"))
+    plan.wire = WirePlan(
+        gateways=kernel.between(2, 3),
+        clients=kernel.between(2, 6),
+        clients_max=6,
+        cooperative_chance={"eager": 0.0, "cooperative": 1.0, "mixed": 0.5}[flavour],
+        static_chance=kernel.rng.choice((0.0, 0.3)),
+        slow_chance=0.02 if plan.slow else 0.0,
+        session_ms=(6_000, 9_000),
+        member_grace_ms=kernel.rng.choice((4_000, 8_000)),
+        change=flavour,
     )
     return plan
 
@@ -658,6 +695,20 @@ _MIXES = (
             "leave judged": 40,
             "group rows": 10,
             "member rows": 12,
+        },
+    ),
+    Mix(
+        "change",
+        "a group that goes over from the coordinator to a leader among its clients, and back, as an"
+        " operator says, while gateways, coordinators and clients die, hang and are cut off",
+        _change,
+        tuple(f"{_PINS} {_CHANGE}".split()),
+        {
+            "commands": 4000,
+            "registered": 3000,
+            "clients lead": 2000,
+            "clients lead no more": 1500,
+            "commit by a led member": 10000,
         },
     ),
     Mix(

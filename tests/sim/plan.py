@@ -27,6 +27,8 @@ class WirePlan:
     session_ms: tuple[int, ...] = (3_000, 6_000)
     member_grace_ms: int = 6_000
     disconnect_grace_ms: int = 1_000
+    # the group goes over to a leader among its clients, and back: eager, cooperative or mixed ones
+    change: str = ""
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from consumer.core.messages import FailureCode
 from tests.sim.application import Application, Habits, Log
 from tests.sim.assignors import ODD
+from tests.sim.change.wires import ChangeWires
 from tests.sim.contract import Contract
 from tests.sim.faults import PARTITIONS_MAX
 from tests.sim.faults_legacy import write_mode
@@ -110,7 +111,9 @@ class World:
                 self.contract.handed_out,
                 self.contract.knows,
             )
-        self.wires = Wires(self) if self.plan.wire is not None else None
+        self.wires = _wires(self)
+        if isinstance(self.wires, ChangeWires):
+            self.checker.stored_by_state = self.wires.checker.commits_by_state
         if self.wires is not None:
             self.checker.handed_beside = self.wires.checker.shim_handed_out
             self.checker.position_behind = self.wires.checker.position
@@ -793,6 +796,12 @@ class World:
                 )
         for refusal in self.zk.refusals[:5]:
             self.checker.violate("I11", refusal)
+
+
+def _wires(world: World) -> Wires | None:
+    if world.plan.wire is None:
+        return None
+    return ChangeWires(world) if world.plan.wire.change else Wires(world)
 
 
 def _ignore(_result: object) -> None:
