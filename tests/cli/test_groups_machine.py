@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.cli.test_groups_led import Led, led, member, run, state
+from zkcoord.cli import groups_machine
 from zkcoord.core.model import GroupMode, Malformed, Mode
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.pin import Machine, decode_pin
 from zkcoord.znodes.codec import encode_mode
+from zkcoord.znodes.paths import Layout
 
 __all__ = ("led", "run")
 
@@ -44,20 +48,52 @@ def test_who_has_to_stop_is_named(led: Led, run: Run) -> None:
     led.group("connect", state(member("w1", "sessioned"), kind="connect"))
     status, out, err = run("groups", "machine", "connect", "coordinated")
     assert (status, out) == (0, "connect: coordinated; its leader, a client, runs it now\n")
-    assert "members of a leader of its own (w1), and stays what it is until all of them" in err
+    assert "list no assignor that the coordinator knows (w1), and stays what it is until" in err
     _, _, err = run("groups", "describe", "connect", "--state")
-    assert "is pinned coordinated: the group has members of a leader of its own" in err
+    assert "is pinned coordinated: the group has members that list no assignor" in err
     _, out, _ = run("groups", "describe", "connect", "--json")
     assert json.loads(out)["machine"] == "coordinated"
     led.world.topic("orders", 1)
     led.world.group("billing", members=1)
     led.world.member("billing", "shim", {"orders": 1})
+    status, _, err = run("groups", "machine", "billing", "client-led")
+    assert status != 0 and "members that are no clients of a gateway (shim)" in err
+    assert said(led, "billing") is None
+    _, out, _ = run("groups", "machine", "billing", "coordinated", "--json")
+    found = json.loads(out)
+    assert (found["machine"], found["runs"]) == ("coordinated", "the coordinator")
+    assert found["waits"] is None
+
+
+def test_who_has_still_to_go_over_is_named(led: Led, run: Run) -> None:
+    led.group("apps", state(member("c1"), member("c2")))
+    _, _, err = run("groups", "machine", "apps", "coordinated")
+    assert "members of a leader of its own (c1, c2), which go over when they join again" in err
+    led.world.topic("orders", 1)
+    led.world.group("billing", members=1)
+    led.world.member("billing", "client", {"orders": 1}, gateway="gw:9192")
     _, out, _ = run("groups", "machine", "billing", "client-led", "--json")
     found = json.loads(out)
     assert (found["machine"], found["runs"]) == ("client-led", "the coordinator")
-    assert "(shim)" in found["waits"]
-    _, out, _ = run("groups", "machine", "billing", "coordinated", "--json")
-    assert json.loads(out)["waits"] is None
+    assert "that the coordinator assigns (client), which go over" in found["waits"]
+
+
+def test_who_comes_just_then_is_not_left_alone(
+    led: Led, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led.world.topic("orders", 1)
+    led.world.group("billing", members=1)
+    written = groups_machine.set_machine
+
+    def meanwhile(client: SyncClient, layout: Layout, group: str, *rest: Any) -> None:
+        written(client, layout, group, *rest)
+        if led.world.client.exists(layout.registration(group, "shim")) is None:
+            led.world.member(group, "shim", {"orders": 1})
+
+    monkeypatch.setattr(groups_machine, "set_machine", meanwhile)
+    status, _, err = run("groups", "machine", "billing", "client-led")
+    assert status != 0 and "(shim)" in err
+    assert said(led, "billing") is None
 
 
 def test_a_word_that_is_none(led: Led, run: Run) -> None:

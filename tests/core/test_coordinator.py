@@ -226,6 +226,11 @@ def test_whether_anybody_is_in_a_group() -> None:
     assert core.core.registered("h") is Registrants.MEMBERS, "one stays"
     core.step(GroupChanged(0, "h", GroupDelta(members={"h-b": None})))
     assert core.core.registered("h") is Registrants.LEAVING
+    client = replace(member("h-c"), gateway="gw:9192")
+    core.step(GroupChanged(0, "h", GroupDelta(members={"h-c": client})))
+    assert core.core.registered("h") is Registrants.CLIENTS
+    core.step(GroupChanged(0, "h", GroupDelta(members={"h-d": member("h-d")})))
+    assert core.core.registered("h") is Registrants.MEMBERS
     core.step(GroupGone(0, "h"))
     assert core.core.registered("h") is Registrants.NOBODY
 

@@ -1,6 +1,5 @@
 """Who is to run a group: its leader, a client, or the coordinator; or whoever comes first (auto).
-What is said is for a group without members: one that has some stays what it is until the last of
-them has stopped.
+Members that are clients of gateways go over to the other kind while they run; others have to stop.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
+from zkcoord.zk.sync.led_seen import LedMemberSnapshot
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
 from zkcoord.znodes.paths import Layout, parents
@@ -75,11 +76,17 @@ def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
             f"the group {group.group} is shared with old consumers (mode {mode.value}), which no"
             " leader among clients can assign to: zkcoord groups mode first"
         )
+    staying = sorted(name for name, one in group.members.items() if not one.gateway)
+    if machine is Machine.CLIENT_LED and staying:
+        return (
+            f"the group {group.group} has members that are no clients of a gateway"
+            f" ({some(staying)}), to which no leader among clients can assign: stop those first"
+        )
     return ""
 
 
 def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
-    """Who has to stop before it is so; "": nobody."""
+    """Who has still to go over, or to stop, before it is so; "": nobody."""
     led = group.led.members if group.led is not None else ()
     if machine is Machine.CLIENT_LED and group.members:
         names, kind = sorted(group.members), "that the coordinator assigns"
@@ -87,7 +94,20 @@ def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
         names, kind = sorted(one.member_id for one in led), "of a leader of its own"
     else:
         return ""
+    staying = [one.member_id for one in led if not _can_come_over(group, one)]
+    if staying:
+        return (
+            f"the group has members that list no assignor that the coordinator knows"
+            f" ({some(sorted(staying))}), and stays what it is until they have stopped"
+        )
     return (
-        f"the group has members {kind} ({some(names)}), and stays what it is until all of them have"
-        " stopped at the same time; its offsets stay where they are"
+        f"the group has members {kind} ({some(names)}), which go over when they join again, within"
+        " their heartbeat interval; nobody is given anything before all of them have, or are out"
+        " by their session timeout"
     )
+
+
+def _can_come_over(group: GroupSnapshot, member: LedMemberSnapshot) -> bool:
+    """Whether the coordinator knows how to assign to it."""
+    kind = group.led.protocol_type if group.led is not None else ""
+    return kind == CONSUMER and any(name in OURS for name in member.protocols)

@@ -35,7 +35,9 @@ examples:
   # what the first that joins wants
   zkcoord groups machine billing auto --zookeeper zk1:2181/kafka
 
-A group that has members stays what it is until all of them have stopped. docs/gateway.md has more.
+Members that are clients of gateways go over while they run, and the command names those that have
+not; others (shims, Spark, clients of assignors that nobody here knows) have to stop first.
+docs/gateway.md has more.
 """
 
 
@@ -74,8 +76,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             refusal = machine_refusal(found, machine)
             if refusal:
                 raise RefusedError(refusal)
-            pin = None if machine is None else Pin(machine, whoami())
-            set_machine(client, layout, args.group, pin, options.acl)
+            before = pinned(client, layout, args.group)
+            set_machine(client, layout, args.group, _pin(machine), options.acl)
+            found = _seen(client, layout, args.group)
+            refusal = machine_refusal(found, machine)
+            if refusal:  # somebody came just then
+                set_machine(client, layout, args.group, _pin(before), options.acl)
+                raise RefusedError(refusal)
         said = pinned(client, layout, args.group)
     waits = machine_waits(found, said)
     runs = _runs(found)
@@ -93,6 +100,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if waits:
             err(f"zkcoord groups: {printable(waits)}\n")
     return 0
+
+
+def _pin(machine: Machine | None) -> Pin | None:
+    return None if machine is None else Pin(machine, whoami())
 
 
 def _seen(client: SyncClient, layout: Layout, group: str) -> GroupSnapshot:

@@ -17,7 +17,6 @@ from consumer.gateway.changing.to_clients import is_empty_handed
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
-from consumer.gateway.wire.judging import CONSUMER, OURS
 from consumer.gateway.wire.requests import (
     JoinAnswer,
     JoinRequest,
@@ -27,6 +26,7 @@ from consumer.gateway.wire.requests import (
 )
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.error_codes import WireCode
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
 
 WHY = "its group is the coordinator's from now on"
 

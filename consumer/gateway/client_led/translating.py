@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from consumer.gateway.wire.actions import GroupLimits
-from consumer.gateway.wire.judging import CONSUMER, OURS
 from consumer.gateway.wire.requests import (
     Caller,
     CommitRequest,
@@ -36,6 +35,7 @@ from zkcoord.core.classic.requests import (
 )
 from zkcoord.core.classic.state import INSTANCE_CHARS_MAX, PROTOCOL_CHARS_MAX, too_large
 from zkcoord.core.error_codes import WireCode
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
 from zkcoord.znodes.classic.documents import LEAVERS_MAX, MEMBER_ID_CHARS_MAX, MEMBERS_MAX
 
 PREFIX_CHARS_MAX = 200

@@ -36,7 +36,7 @@ from consumer.gateway.wire.actions import (
     WrittenDown,
 )
 from consumer.gateway.wire.drain import Drain
-from consumer.gateway.wire.judging import CONSUMER, WAITING, judge
+from consumer.gateway.wire.judging import WAITING, judge
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.parking import MovesPace
 from consumer.gateway.wire.requests import (
@@ -58,6 +58,7 @@ from consumer.gateway.wire.requests import (
 )
 from zkcoord.core.error_codes import WireCode
 from zkcoord.zk.wakes import Wakes
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER
 from zkcoord.znodes.gateway_nodes import RememberedClient
 from zkcoord.znodes.names import is_group, shown
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from consumer.gateway.members.wire_group import AgentWishes, ServedMember, WireGroup
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
-from consumer.gateway.wire.judging import OURS
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, JoinRequest
 from zkcoord.core.error_codes import WireCode
+from zkcoord.znodes.classic.consumer_blobs import OURS
 from zkcoord.znodes.gateway_nodes import RememberedClient, instance_of_client
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.registration import topics_fit

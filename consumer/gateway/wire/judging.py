@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from consumer.core import messages as msg
 from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL, WireCode
-from zkcoord.znodes.classic.consumer_blobs import BadBlobError
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER, KAFKAJS, OURS, BadBlobError
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, shown
 from zkcoord.znodes.registration import topics_fit
@@ -20,17 +20,7 @@ from .subscription import ClientSubscription, decode_subscription
 
 log = logging.getLogger(__name__)
 
-CONSUMER = "consumer"
 COOPERATIVE = frozenset({"cooperative-sticky"})
-KAFKAJS = "RoundRobinAssigner"
-OURS = {
-    "range": "range",
-    "roundrobin": "roundrobin",
-    KAFKAJS: "roundrobin",
-    "sticky": "sticky",
-    "cooperative-sticky": "sticky",
-}
-"""Assignors as clients name them -> as the coordinator does."""
 WAITING = frozenset({KAFKAJS})
 """Assignors of clients that ask for no records until a heartbeat is answered."""
 

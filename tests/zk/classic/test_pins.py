@@ -6,8 +6,11 @@ import pytest
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
-from zkcoord.core.model import Malformed
+from tests.zk.classic.test_served import held
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic import classic_groups, pins
+from zkcoord.zk.classic.holding import LOOK_EVERY_MS
 from zkcoord.zk.port import Create, Delete, SetData
 from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin, encode_pin
 
@@ -52,6 +55,32 @@ def test_it_counts_for_another_coordinator_too() -> None:
     side = side_with(OURS)
     side.restart()
     Play(side).run(lines("a join id=new -> 23"))
+
+
+def test_who_would_lead_waits_for_clients_that_go_over() -> None:
+    """Others have to stop; without an operator's word clients do, too."""
+    side = side_with()
+    player = Play(side)
+    for registered in (Registrants.CLIENTS, Registrants.MEMBERS):
+        side.registered[GROUP] = registered
+        player.run(lines("a join id=new -> 23"))
+    side.write([Create(PATHS.pin(GROUP), encode_pin(LED))])
+    player.run(lines("b join id=new -> 23"))
+    tickets = held(side, Registrants.CLIENTS)
+    assert not set(tickets) & set(side.answers)
+    side.registered.clear()
+    side.wait(2 * LOOK_EVERY_MS)
+    side.settle()
+    assert [side.answers[one].code for one in tickets] == [WireCode.MEMBER_ID_REQUIRED] * 2
+
+
+def test_a_word_that_is_taken_back_sends_who_waits_away() -> None:
+    side = side_with(LED)
+    tickets = held(side, Registrants.CLIENTS)
+    side.write([Delete(PATHS.pin(GROUP))])
+    side.wait(2 * LOOK_EVERY_MS)
+    side.settle()
+    assert [side.answers[one].code for one in tickets] == [WireCode.UNKNOWN_MEMBER_ID] * 2
 
 
 def test_a_group_that_has_members_stays_what_it_is() -> None:

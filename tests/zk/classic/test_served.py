@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario, ScenarioError, all_scenarios
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.classic.requests import ClassicJoin
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Registrants
-from zkcoord.zk.port import Create, SetData
+from zkcoord.zk.classic.holding import LOOK_EVERY_MS
+from zkcoord.zk.port import Create, Delete, SetData
 
 NOT_DECIDED = "what is not decided yet is seen by nobody: a first rebalance lasts for three seconds"
 NO_CLIENT = "no client sends heartbeats before it is told that it has joined"
@@ -67,10 +72,54 @@ def test_a_group_is_of_one_kind_also_where_clients_have_led_it_before() -> None:
     player.run(lines("group a", "a leave -> 0 0"))
     side.registered[GROUP] = Registrants.MEMBERS
     player.run(lines("b join id=new -> 23"))
-    side.registered[GROUP] = Registrants.LEAVING
-    player.run(lines("b join id=new -> 14"))
     side.registered.clear()
     player.run(lines("b enter -> waits"))
+
+
+HELD = ClassicJoin("", "m", "consumer", (("own", b""),), 10_000, 10_000)
+
+
+def held(side: ServedSide, registered: Registrants) -> list[int]:
+    """Two that would lead a group in which these are registered."""
+    side.registered[GROUP] = registered
+    joins = [replace(HELD, fresh_id=fresh, named_first=True) for fresh in ("m1", "m2")]
+    tickets = [side.send(one, 0) for one in joins]
+    side.wait(10 * LOOK_EVERY_MS)
+    return tickets
+
+
+def test_who_would_lead_waits_until_the_last_members_have_gone() -> None:
+    side = ServedSide(OPTIONS)
+    tickets = held(side, Registrants.LEAVING)
+    side.restart()
+    side.wait(10 * LOOK_EVERY_MS)
+    assert not side.answers, "before another coordinator, too"
+    side.registered.clear()
+    side.wait(2 * LOOK_EVERY_MS)
+    side.settle()
+    assert [side.answers[one].code for one in tickets] == [WireCode.MEMBER_ID_REQUIRED] * 2
+
+
+def test_who_is_gone_waits_no_more() -> None:
+    side = ServedSide(OPTIONS)
+    gone, stays = held(side, Registrants.LEAVING)
+    side.write([Delete(PATHS.request(side.names.pop(gone)))])
+    side.registered.clear()
+    side.wait(2 * LOOK_EVERY_MS)
+    side.settle()
+    assert set(side.answers) == {stays}
+    assert side.groups is not None
+    group = side.groups.group(GROUP)
+    assert group is not None and group.summary()["pending"] == 0
+
+
+def test_a_held_group_wakes_the_coordinator_no_longer_than_somebody_waits() -> None:
+    side = ServedSide(OPTIONS)
+    held(side, Registrants.LEAVING)
+    assert side.groups is not None and side.groups.next_wake_ms() is not None
+    for name in list(side.names.values()):
+        side.write([Delete(PATHS.request(name))])
+    assert side.groups.next_wake_ms() is None
 
 
 def test_members_that_are_assigned_do_not_end_a_group_that_clients_lead() -> None:

@@ -311,6 +311,17 @@ class ClassicGroups:
             self._groups[ask.group] = group
         return group.ask(ticket, ask.request)
 
+    def _serve_held(self, ticket: int, ask: ClassicAsk) -> None:
+        """One that has waited. Where its group stays the coordinator's after all it is to come
+        anew: it is nobody there yet.
+        """
+        registered, group = self._registered(ask.group), self._groups.get(ask.group)
+        is_led = group is not None and bool(group.members)
+        stay = registered is not Registrants.NOBODY and not is_led
+        if stay and not self._will_be_free(ask.group, registered):
+            return self._reply(ticket, classic_refusal(ask.request, WireCode.UNKNOWN_MEMBER_ID))
+        return self._serve(ticket, ask)
+
     def _will_be_free(self, group: str, registered: Registrants) -> bool:
         """Whether who is registered is on the way out: to go, or to be led by a client."""
         if registered is Registrants.CLIENTS:
@@ -374,7 +385,7 @@ class ClassicGroups:
         now = self._edge.clock()
         if not self._edge.dead:
             for ticket, ask in self._held.due(now):
-                self._serve(ticket, ask)
+                self._serve_held(ticket, ask)
         while not self._edge.dead and (group := self._wakes.pop(now)) is not None:
             group.tick()
 

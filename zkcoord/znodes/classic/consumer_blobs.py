@@ -1,4 +1,5 @@
 """What consumers tell each other and their coordinator as bytes: the fields of ConsumerProtocol.
+And what they call their assignors.
 
 Source: clients/src/main/resources/common/message/ConsumerProtocol*.json of Apache Kafka.
 """
@@ -6,6 +7,19 @@ Source: clients/src/main/resources/common/message/ConsumerProtocol*.json of Apac
 from __future__ import annotations
 
 import struct
+
+CONSUMER = "consumer"
+"""The protocol type of groups whose clients say this."""
+
+KAFKAJS = "RoundRobinAssigner"
+OURS = {
+    "range": "range",
+    "roundrobin": "roundrobin",
+    KAFKAJS: "roundrobin",
+    "sticky": "sticky",
+    "cooperative-sticky": "sticky",
+}
+"""Assignors as clients name them -> as the coordinator does."""
 
 
 class BadBlobError(ValueError):

@@ -1,0 +1,157 @@
+"""Members that the coordinator assigns and that go over to a leader among them: what their clients
+and their agents are told. On a gateway's members alone; the coordinator's part is tests/zk/classic.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.core import messages as msg
+from consumer.gateway.changing.to_clients import GoingOver, is_empty_handed
+from consumer.gateway.wire.requests import (
+    BeatAnswer,
+    Caller,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    SyncRequest,
+)
+from consumer.gateway.wire.subscription import encode_subscription
+from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
+from tests.consumer.gateway.members.test_handing_over import Remembering
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.model import Subscription, TopicPartition
+
+NOTHING = msg.Subscribe(Subscription({}))
+TOPICS = msg.Subscribe(Subscription({"t": 1}))
+AGAIN = BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
+
+
+class Scene:
+    """A member that has a partition, in a group that goes over."""
+
+    def __init__(self, instance: str | None = None, cooperative: bool = True) -> None:
+        self.world = World(memory=Remembering())
+        self.going = GoingOver(self.world.groups)
+        self.cooperative = cooperative
+        self.instance = instance
+        self.member_id = self.world.join(**self._protocols()).member_id
+        if instance is None:
+            self.member_id = self.world.join(self.member_id, **self._protocols()).member_id
+        self.world.tell(0, msg.Assigned({TP: 0}, 1))
+        self._sync(1)
+        self.going.begin("g")
+        self.world.run()
+
+    def _protocols(self, *owned: TopicPartition) -> dict[str, object]:
+        name = "cooperative-sticky" if self.cooperative else "range"
+        protocols = ((name, encode_subscription(["t"], owned)),)
+        return {"protocols": protocols, "instance": self.instance}
+
+    def _sync(self, generation: int) -> object:
+        ticket = self.world.tickets + 1
+        self.world.ask(SyncRequest("g", self.member_id, generation, self.instance))
+        self.world.wait(TIMES.forming_ms)
+        return self.world.answers[ticket]
+
+    def told(self) -> list[msg.FromFetcher]:
+        """What the agent was told to want."""
+        return [one for one in self.world.agents[0].told if isinstance(one, msg.Subscribe)]
+
+    def joins(self, *owned: TopicPartition) -> tuple[bool, JoinAnswer | None]:
+        """JoinGroup: whether it goes on as before, and what it is answered."""
+        request = join(self.member_id, "g", **self._protocols(*owned))
+        self.world.tickets += 1
+        ticket = self.world.tickets
+        takes = self.going.takes(ticket, Caller(1, "me", "host"), request)
+        self.world.run()
+        answer = self.world.answers.get(ticket)
+        assert answer is None or isinstance(answer, JoinAnswer)
+        return takes, answer
+
+
+def test_they_want_nothing_and_are_told_so_once() -> None:
+    scene = Scene()
+    scene.going.begin("g")
+    scene.world.run()
+    assert scene.told() == [TOPICS, NOTHING]
+
+
+def test_a_heartbeat_is_answered_that_it_is_to_join_again() -> None:
+    scene = Scene()
+    beat = HeartbeatRequest("g", scene.member_id, 1)
+    assert scene.world.ask(beat) == AGAIN
+    scene.going.take_back("g")
+    assert scene.world.ask(beat) is None, "it is parked, since nothing is to be said"
+
+
+def test_a_client_that_owns_something_is_told_that_it_has_nothing() -> None:
+    scene = Scene()
+    scene.world.tell(0, msg.Revoke(1, (TP,)))
+    takes, answer = scene.joins(TP)
+    assert takes and answer is not None and answer.code is WireCode.NONE
+    scene.world.ask(SyncRequest("g", scene.member_id, answer.generation))
+    synced = scene.world.answers[scene.world.tickets]
+    assert synced.code is WireCode.NONE and synced.partitions == ()  # type: ignore[union-attr]
+    assert scene.joins()[0] is False
+    assert scene.world.groups.is_leaving("g") and not scene.world.groups.groups
+
+
+def test_an_eager_client_has_stopped_when_it_joins() -> None:
+    scene = Scene(cooperative=False)
+    assert scene.joins(TP) == (False, None)
+    assert scene.world.groups.is_leaving("g")
+    scene.world.wait(TIMES.drain_quiet_ms)
+    scene.world.tell(0, msg.Revoke(1, (TP,)))
+    scene.world.wait(TIMES.drain_quiet_ms)
+    assert scene.world.agents[0].finished
+
+
+def test_who_names_other_topics_meanwhile_gets_none_of_them() -> None:
+    scene = Scene()
+    request = join(
+        scene.member_id, protocols=(("cooperative-sticky", encode_subscription(["u"], [TP])),)
+    )
+    assert scene.going.takes(99, Caller(1, "me", "host"), request)
+    scene.world.run()
+    assert scene.told()[-1] == NOTHING
+
+
+def test_taken_back_they_want_what_they_wanted() -> None:
+    scene = Scene()
+    for _ in range(2):
+        scene.going.take_back("g")
+        scene.world.run()
+    assert scene.told() == [TOPICS, NOTHING, TOPICS]
+    scene.going.take_back("unknown")
+    scene.going.begin("unknown")
+    assert scene.world.groups.groups.keys() == {"g"}
+
+
+def test_who_is_not_a_member_here_is_left_to_others() -> None:
+    scene = Scene()
+    request = join("somebody", "g")
+    assert not scene.going.takes(99, Caller(1, "me", "host"), request)
+    assert scene.world.groups.groups["g"].members
+
+
+def test_an_instance_goes_over_by_its_name_alone() -> None:
+    scene = Scene(instance="i")
+    scene.member_id = ""
+    assert scene.joins() == (False, None)
+    assert scene.world.groups.is_leaving("g")
+
+
+@pytest.mark.parametrize(
+    ("protocols", "empty"),
+    [
+        ((("range", encode_subscription(["t"], [TP])),), True),
+        ((("cooperative-sticky", encode_subscription(["t"], [TP])), ("range", b"")), True),
+        ((("cooperative-sticky", encode_subscription(["t"])),), True),
+        ((("cooperative-sticky", encode_subscription(["t"], [TP])),), False),
+        ((("cooperative-sticky", b"junk"),), False),
+    ],
+)
+def test_whose_hands_are_empty(protocols: tuple[tuple[str, bytes], ...], empty: bool) -> None:
+    request = JoinRequest("g", "m", 10_000, 10_000, "consumer", protocols)
+    assert is_empty_handed(request) is empty
