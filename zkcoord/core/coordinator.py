@@ -49,7 +49,7 @@ from .events import (
 )
 from .filing.fair_queue import FairQueue
 from .filing.topic_index import TopicIndex
-from .model import Cause, Command, Malformed, Pattern, Registrants, Topic, TopicPartition
+from .model import Cause, Command, Malformed, Owner, Pattern, Registrants, Topic, TopicPartition
 from .options import CoordinatorOptions
 from .target import TargetInput
 from .value_type import assert_never
@@ -155,10 +155,16 @@ class Coordinator:
         return known.view.held_by(member)
 
     def registered(self, group: str) -> Registrants:
-        """Who is in a group."""
+        """Who is in a group. While there are owner nodes their sessions' members may believe that
+        they are, though nobody is registered.
+        """
         known = self.groups.get(group)
-        if known is None or not known.view.members:
+        if known is None:
             return Registrants.NOBODY
+        if not known.view.members:
+            owners = known.view.owners.values()
+            held = any(isinstance(one, Owner) and one.session for one in owners)
+            return Registrants.LEAVING if held else Registrants.NOBODY
         staying = [one for one in known.view.members.values() if not one.wants_nothing]
         if not staying:
             return Registrants.LEAVING

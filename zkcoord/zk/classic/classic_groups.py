@@ -45,6 +45,7 @@ from zkcoord.zk.port import (
 from zkcoord.zk.term.told import ToldOnce
 from zkcoord.zk.wakes import Wakes
 from zkcoord.znodes import names
+from zkcoord.znodes.classic.consumer_blobs import is_ours
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     ClassicRound,
@@ -297,7 +298,9 @@ class ClassicGroups:
             if self._will_be_free(ask.group, registered):
                 return self._held.hold(self._edge.clock(), self._tickets[ticket], ticket, ask)
             why = self._why_not(ask.group, registered)
-            if why:
+            if why and self._may_be_assigned(ask.group, ask.request):
+                code = WireCode.COORDINATOR_LOAD_IN_PROGRESS
+            elif why:
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
                 self._refuses(ask.group, ask.request, why)
             elif group is None and len(self._groups) >= GROUPS_MAX:
@@ -331,6 +334,12 @@ class ClassicGroups:
     def _goes_over(self, group: str) -> bool:
         """Whether an operator has said that clients lead it: those that are assigned will stop."""
         return self._pins.of(group) is Machine.CLIENT_LED
+
+    def _may_be_assigned(self, group: str, join: ClassicJoin) -> bool:
+        """Whether a client that would lead is a member of the other kind when it tries again: its
+        gateway has not heard yet that an operator's word was taken back.
+        """
+        return is_ours(join.protocol_type, join.protocols) and not self._goes_over(group)
 
     def _why_not(self, group: str, registered: Registrants) -> str:
         """Why no client may lead a group that has no members of that kind; "" where one may."""

@@ -50,6 +50,7 @@ from zkcoord.zk.classic.blobs import Blobs
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.reporting import Reporting
 from zkcoord.zk.port import Delete, Op, Rejected, SetData, ZkError
+from zkcoord.znodes.classic.consumer_blobs import is_ours
 from zkcoord.znodes.classic.documents import (
     AskedOfGroup,
     ClassicRound,
@@ -338,7 +339,8 @@ class ServedClassicGroup:
         def taken_back(refused: Rejected | None) -> None:
             if refused is not None:
                 return self._not_persisted(token, refused)
-            if self._goes_over(self.name):
+            come_anew = all(is_ours(state.protocol_type, one.protocols) for one in state.members)
+            if come_anew or self._goes_over(self.name):
                 return self._step(NotPersisted(token, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
             self._edge.record(Record("client-led refusal", self.name, {"reason": BOTH_KINDS}))
             return self._step(NotPersisted(token, WireCode.INCONSISTENT_GROUP_PROTOCOL))

@@ -7,6 +7,7 @@ Source: clients/src/main/resources/common/message/ConsumerProtocol*.json of Apac
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 CONSUMER = "consumer"
 """The protocol type of groups whose clients say this."""
@@ -20,6 +21,11 @@ OURS = {
     "cooperative-sticky": "sticky",
 }
 """Assignors as clients name them -> as the coordinator does."""
+
+
+def is_ours(protocol_type: str, protocols: Iterable[tuple[str, object]]) -> bool:
+    """Whether the coordinator knows how to assign to who lists these protocols."""
+    return protocol_type == CONSUMER and any(name in OURS for name, _ in protocols)
 
 
 class BadBlobError(ValueError):
