@@ -30,6 +30,7 @@ from tests.sim.plan import Plan, WirePlan, draw_plan, swarm
 from zkcoord.znodes.paths import Layout
 
 DEFAULT = "default"
+CHANGE = "change"
 FIRED_PER_THOUSAND = 100
 OTHER_LEASE_CHANCE = 0.4
 KINDS: dict[str, FaultKind] = {
@@ -698,7 +699,7 @@ _MIXES = (
         },
     ),
     Mix(
-        "change",
+        CHANGE,
         "a group that goes over from the coordinator to a leader among its clients, and back, as an"
         " operator says, while gateways, coordinators and clients die, hang and are cut off",
         _change,

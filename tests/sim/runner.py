@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.sim import coverage, replay
+from tests.sim.change.same import same_run
 from tests.sim.invariants import Violation
 from tests.sim.led.world import MIX as LED
 from tests.sim.led.world import LedWorld
-from tests.sim.mixes import DEFAULT, FIRED_PER_THOUSAND, MIXES
+from tests.sim.mixes import CHANGE, DEFAULT, FIRED_PER_THOUSAND, MIXES
 from tests.sim.variants import VARIANTS
 from tests.sim.world import Result, World
 
@@ -29,7 +30,9 @@ def run_seed(
     """Run one seed of a mix in this process; `replaying`: and its journals again, whichever seed it
     is.
     """
-    with VARIANTS[variant].applied() if variant else contextlib.nullcontext():
+    weakened = VARIANTS[variant].applied() if variant else contextlib.nullcontext()
+    same = same_run(seed) if mix == CHANGE else contextlib.nullcontext()
+    with weakened, same:
         if mix == LED:
             return LedWorld(seed, tracing).run()
         if seed % REPLAYED_EVERY and not replaying:

@@ -28,6 +28,7 @@ from consumer.core.parts.starts import Starts
 from consumer.member import multis
 from consumer.member.driver import MemberDriver
 from consumer.member.multis import MemberMulti, MemberMultis
+from tests.sim.change.variants import CHANGE_VARIANTS
 from tests.sim.led.variants import LED_VARIANTS
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
@@ -721,4 +722,6 @@ _ALL = (
         ("I14",),
     ),
 )
-VARIANTS: dict[str, Variant] = {v.name: v for v in (*_ALL, *WIRE_VARIANTS, *LED_VARIANTS)}
+VARIANTS: dict[str, Variant] = {
+    v.name: v for v in (*_ALL, *WIRE_VARIANTS, *CHANGE_VARIANTS, *LED_VARIANTS)
+}

@@ -14,6 +14,11 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.classic.consumer_blobs import BlobReader
 
 NAMES_MAX = 10_000
+UNANSWERED_CHANCE = 0.3
+
+
+def _nothing() -> None:
+    """What follows an answer that nobody waits for."""
 
 
 class ChangeClient(WireClient):
@@ -30,6 +35,14 @@ class ChangeClient(WireClient):
     def _link_changed(self) -> None:
         super()._link_changed()
         self.connected_ms = self.kernel.now
+
+    def _commit_then(self, then: Callable[[], None]) -> None:
+        """Sometimes it does not wait for the answer, as who commits asynchronously."""
+        if self.kernel.chance(UNANSWERED_CHANCE):
+            super()._commit_then(_nothing)
+            then()
+        else:
+            super()._commit_then(then)
 
     def join_request(self) -> JoinRequest:
         """See `WireClient`."""
@@ -49,8 +62,9 @@ class ChangeClient(WireClient):
         self.kernel.happened["a client leads"] += 1
         members = {name: decode_subscription(blob) for name, _, blob in leads.members}
         given = assign(leads.protocol, members, self.partitions)
-        self.kernel.trace(self.host.name, f"leads, and gives {given}")
-        blobs = tuple((name, encode_assignment(given[name])) for name in sorted(given))
+        in_order = {name: sorted(given[name]) for name in sorted(given)}
+        self.kernel.trace(self.host.name, f"leads, and gives {in_order}")
+        blobs = tuple((name, encode_assignment(tps)) for name, tps in in_order.items())
         return replace(request, assignments=blobs)
 
     def given_by(self, answer: SyncAnswer) -> set[TopicPartition]:
