@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.cli.test_groups_led import Led, led, member, run, state
+from tests.znodes.test_gateway_nodes import CLIENT
 from zkcoord.cli import groups_machine
 from zkcoord.core.model import GroupMode, Malformed, Mode
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.pin import Machine, decode_pin
 from zkcoord.znodes.codec import encode_mode
+from zkcoord.znodes.gateway_nodes import encode_client
 from zkcoord.znodes.paths import Layout
 
 __all__ = ("led", "run")
@@ -76,6 +79,23 @@ def test_who_has_still_to_go_over_is_named(led: Led, run: Run) -> None:
     found = json.loads(out)
     assert (found["machine"], found["runs"]) == ("client-led", "the coordinator")
     assert "that the coordinator assigns (client), which go over" in found["waits"]
+
+
+def test_clients_that_could_not_be_led_are_named(led: Led, run: Run) -> None:
+    led.world.topic("orders", 1)
+    led.world.group("billing", members=2)
+    layout = led.world.layout
+    led.world.put(layout.clients("billing"), b"")
+    for number, lists in enumerate([("range", "roundrobin"), ("cooperative-sticky",)]):
+        led.world.member("billing", f"client-{number}", {"orders": 1}, gateway="gw:9192")
+        client = replace(CLIENT, instance=f"i{number}", lists=lists)
+        led.world.put(layout.client("billing", client.node), encode_client(client))
+    status, _, err = run("groups", "machine", "billing", "client-led")
+    assert status != 0 and said(led, "billing") is None
+    assert "no assignor of the same name (cooperative-sticky, range+roundrobin)" in err
+    client = replace(CLIENT, instance="i1", lists=("sticky", "range"))
+    led.world.client.set(layout.client("billing", "i1"), encode_client(client))
+    assert run("groups", "machine", "billing", "client-led")[0] == 0
 
 
 def test_who_comes_just_then_is_not_left_alone(

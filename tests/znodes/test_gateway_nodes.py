@@ -74,6 +74,7 @@ def test_a_document() -> None:
     "client",
     [
         replace(CLIENT, assignors=("range",)),
+        replace(CLIENT, lists=("own", "range")),
         CLIENT,
         replace(CLIENT, instance="i"),
         replace(CLIENT, library="librdkafka 2.16\n"),
@@ -105,6 +106,8 @@ def test_there_and_back(client: RememberedClient) -> None:
         {"protocol": None},
         {"protocol": "p" * (PROTOCOL_CHARS_MAX + 1)},
         {"assignors": []},
+        {"lists": ["range"] * (ASSIGNORS_MAX + 1)},
+        {"lists": "range"},
         {"assignors": ["range"] * (ASSIGNORS_MAX + 1)},
         {"assignors": ["a" * (PROTOCOL_CHARS_MAX + 1)]},
         {"topics": ["a/b"]},

@@ -4,15 +4,19 @@ Members that are clients of gateways go over to the other kind while they run; o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zkcoord.admin.common import some, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.core.model import GroupMode
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import (
     AclEntry,
+    Children,
     Committed,
     Create,
     Delete,
+    GetChildren,
     GetData,
     Node,
     Op,
@@ -25,9 +29,12 @@ from zkcoord.zk.sync.led_seen import LedMemberSnapshot
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
+from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
+from zkcoord.znodes.names import is_topic
 from zkcoord.znodes.paths import Layout, parents
 
 TRIES_MAX = 3
+CLIENTS_MAX = 1_000
 
 
 def set_machine(
@@ -94,11 +101,16 @@ def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
         names, kind = sorted(one.member_id for one in led), "of a leader of its own"
     else:
         return ""
-    staying = [one.member_id for one in led if not _can_come_over(group, one)]
+    staying = [one.member_id for one in led if not _known(group, one)]
     if staying:
         return (
             f"the group has members that list no assignor that the coordinator knows"
             f" ({some(sorted(staying))}), and stays what it is until they have stopped"
+        )
+    if led and not set.intersection(*(_known(group, one) for one in led)):
+        return (
+            f"the group has members that have no assignor in common that the coordinator knows"
+            f" ({some(names)}), and stays what it is until they have"
         )
     return (
         f"the group has members {kind} ({some(names)}), which go over when they join again, within"
@@ -107,7 +119,28 @@ def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
     )
 
 
-def _can_come_over(group: GroupSnapshot, member: LedMemberSnapshot) -> bool:
-    """Whether the coordinator knows how to assign to it."""
+def _known(group: GroupSnapshot, member: LedMemberSnapshot) -> set[str]:
+    """The assignors with which the coordinator can assign to it."""
     kind = group.led.protocol_type if group.led is not None else ""
-    return kind == CONSUMER and any(name in OURS for name in member.protocols)
+    return {OURS[name] for name in member.protocols if name in OURS and kind == CONSUMER}
+
+
+def lists_of_clients(client: SyncClient, layout: Layout, group: str) -> list[tuple[str, ...]]:
+    """The assignors that each client of a coordinated group lists, where that is known."""
+    (listed,) = client.read([GetChildren(layout.clients(group))])
+    names = [n for n in listed.names if is_topic(n)] if isinstance(listed, Children) else []
+    answers = client.read([GetData(layout.client(group, name)) for name in names[:CLIENTS_MAX]])
+    nodes = zip(names, answers, strict=False)
+    found = [decode_client(name, node.data) for name, node in nodes if isinstance(node, Node)]
+    return [one.lists for one in found if isinstance(one, RememberedClient) and one.lists]
+
+
+def no_leader_for(lists: Sequence[tuple[str, ...]]) -> str:
+    """Why no client could lead clients that list these; "": one could."""
+    if not lists or set.intersection(*map(set, lists)):
+        return ""
+    named = sorted({"+".join(one) for one in lists})
+    return (
+        f"the clients of the group list no assignor of the same name ({some(named)}), so none of"
+        " them could lead the others: have all of them list one first"
+    )

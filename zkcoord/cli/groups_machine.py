@@ -7,7 +7,13 @@ import json
 from typing import Any
 
 from zkcoord.admin.common import whoami
-from zkcoord.admin.group_machine import machine_refusal, machine_waits, set_machine
+from zkcoord.admin.group_machine import (
+    lists_of_clients,
+    machine_refusal,
+    machine_waits,
+    no_leader_for,
+    set_machine,
+)
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -74,6 +80,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if args.machine is not None:
             machine = None if args.machine == AUTO else Machine(args.machine)
             refusal = machine_refusal(found, machine)
+            if not refusal and machine is Machine.CLIENT_LED and found.members:
+                refusal = no_leader_for(lists_of_clients(client, layout, args.group))
             if refusal:
                 raise RefusedError(refusal)
             before = pinned(client, layout, args.group)

@@ -65,7 +65,8 @@ def is_instance_of_client(instance: str) -> bool:
 class RememberedClient:
     """What a client has been told. `member_id` and `protocol` are Kafka's; `instance` is the one
     that the client named (None: none); `topics` it subscribes to; `has`: the partitions of the
-    assignment that it was given with `generation`. Times in ms.
+    assignment that it was given with `generation`; `lists`: all assignors that it lists, by its
+    names (none: of an earlier release). Times in ms.
     """
 
     member_id: str
@@ -80,6 +81,7 @@ class RememberedClient:
     client_id: str = ""
     host: str = ""
     library: str = ""
+    lists: tuple[str, ...] = ()
 
     @property
     def node(self) -> str:
@@ -114,6 +116,8 @@ def encode_client(client: RememberedClient) -> bytes:
         "client": client.client_id[:CLIENT_CHARS_MAX],  # Kafka's may have 32,767
         "host": client.host,
     }
+    if client.lists:
+        document["lists"] = list(client.lists[:ASSIGNORS_MAX])
     if client.library:
         document["library"] = client.library
     if client.instance is not None:
@@ -159,7 +163,16 @@ def _client(document: JsonObject) -> RememberedClient:
         free_text(document, "client", CLIENT_CHARS_MAX),
         free_text(document, "host", HOST_CHARS_MAX),
         free_text(document, "library", CLIENT_CHARS_MAX),
+        _lists(document),
     )
+
+
+def _lists(document: JsonObject) -> tuple[str, ...]:
+    """None of an earlier release."""
+    found = strings(document, "lists", PROTOCOL_CHARS_MAX) if "lists" in document else []
+    if len(found) > ASSIGNORS_MAX:
+        raise UnfitField(f"lists are more than {ASSIGNORS_MAX}")
+    return tuple(found)
 
 
 def _options(document: JsonObject) -> dict[str, str]:

@@ -123,6 +123,5 @@ class ToCoordinator:
 
 def can_come_over(state: ClassicState) -> bool:
     """Whether the coordinator knows how to assign to all members of a group that a client leads."""
-    return state.protocol_type == CONSUMER and all(
-        any(name in OURS for name, _ in one.protocols) for one in state.members
-    )
+    known = [{OURS[name] for name, _ in one.protocols if name in OURS} for one in state.members]
+    return state.protocol_type == CONSUMER and bool(known and set.intersection(*known))

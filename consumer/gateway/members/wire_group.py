@@ -124,6 +124,7 @@ class ServedMember:
             wire.client_id,
             wire.host,
             wishes.library,
+            wire.lists,
         )
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from consumer.core import messages as msg
 from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL, WireCode
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER, KAFKAJS, OURS, BadBlobError
-from zkcoord.znodes.gateway_nodes import is_instance_of_client
-from zkcoord.znodes.names import is_group, is_topic, shown
+from zkcoord.znodes.gateway_nodes import ASSIGNORS_MAX, PROTOCOL_CHARS_MAX, is_instance_of_client
+from zkcoord.znodes.names import is_group, is_topic, printable, shown
 from zkcoord.znodes.registration import topics_fit
 
 from .actions import GroupLimits
@@ -41,13 +41,15 @@ def ended_with(failure: msg.Failed) -> WireCode:
 class JoinWishes:
     """What a client that joins wants: its subscription; `protocol`, the name of an assignor that it
     is answered; `assignors`, as the coordinator names them. `cooperative`: all that it lists work
-    without stopping (a client that lists others stops before it joins).
+    without stopping (a client that lists others stops before it joins). `lists`: their names, also
+    those that are not known, as far as they can be written down.
     """
 
     subscription: ClientSubscription
     protocol: str
     assignors: tuple[str, ...]
     cooperative: bool
+    lists: tuple[str, ...] = ()
 
 
 def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
@@ -81,4 +83,5 @@ def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
         return WireCode.INVALID_REQUEST
     assignors = tuple(dict.fromkeys(OURS[name] for name, _ in known))
     cooperative = all(name in COOPERATIVE for name, _ in request.protocols)
-    return JoinWishes(wanted, name, assignors, cooperative)
+    lists = [name for name, _ in request.protocols if printable(name, PROTOCOL_CHARS_MAX) == name]
+    return JoinWishes(wanted, name, assignors, cooperative, tuple(lists[:ASSIGNORS_MAX]))

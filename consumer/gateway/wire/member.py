@@ -67,6 +67,7 @@ class WireMember:
         self.client_id = ""
         self.host = ""
         self.topics: tuple[str, ...] = ()
+        self.lists: tuple[str, ...] = ()
         self.protocol = ""  # the name of the assignor that the client was answered
         self.more_since_ms: int | None = None  # since when others have yet to give up more for it
         self._joined = False
@@ -96,7 +97,7 @@ class WireMember:
         """Go on with a client of another gateway, which has been told this and nothing since."""
         self.generation, self.protocol = client.generation, client.protocol
         self.session_timeout_ms, self.topics = client.session_timeout_ms, client.topics
-        self.client_id, self.host = client.client_id, client.host
+        self.client_id, self.host, self.lists = client.client_id, client.host, client.lists
         self.has, self.synced, self._joined = client.has, True, True
         self.presence.seen_ms = now_ms
         self._interval.returned()
@@ -143,6 +144,7 @@ class WireMember:
         self._interval.interrupted()
         self._forming = forming and not self._joined
         self.protocol, self.session_timeout_ms = wishes.protocol, request.session_timeout_ms
+        self.lists = wishes.lists
         topics = wishes.subscription.topics
         if not self._joined or topics != self.topics:
             self._joined, self.topics = True, topics

@@ -195,7 +195,8 @@ MEMBER = ClassicMember("m", None, "c", "h", 1, 1, ((EAGER, b""),))
     ("kind", "lists", "can"),
     [
         ("consumer", [EAGER], True),
-        ("consumer", ["own", COOPERATIVE], True),
+        ("consumer", [COOPERATIVE], False),
+        ("consumer", ["own", COOPERATIVE, EAGER], True),
         ("consumer", ["own"], False),
         ("connect", [EAGER], False),
     ],

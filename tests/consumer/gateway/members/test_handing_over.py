@@ -104,7 +104,7 @@ def test_what_a_client_was_told_is_remembered() -> None:
     world.tell(0, msg.Assigned({TP: 0}, 1))
     world.wait(TIMES.forming_ms)
     (client,) = memory.clients.values()
-    assert client == replace(CLIENT, member_id=member, generation=1)
+    assert client == replace(CLIENT, member_id=member, generation=1, lists=("range",))
     assert memory.writers == ["registered"]
     assert world.agents[0].wishes.instance == instance_of_client(member) == client.node
     assert (world.agents[0].wishes.grace_ms, world.agents[0].wishes.alone) == (10_000, True)
