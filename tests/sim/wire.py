@@ -120,7 +120,7 @@ class Wires:
     def add_client(self, group: str, again: WireClient | None = None) -> WireClient:
         """Start a client, or one that was started before."""
         name = self.world.new_name(CLIENT)
-        habits = self._draw_habits(group, name)
+        habits = self.draw_habits(group, name)
         if again is not None:
             habits = replace(again.habits)
         self.kernel.trace(name, f"started: {habits}")
@@ -136,7 +136,8 @@ class Wires:
         """Those that a client lists."""
         return self.kernel.rng.choice(COOPERATIVE if cooperative else EAGER)
 
-    def _draw_habits(self, group: str, name: str) -> WireHabits:
+    def draw_habits(self, group: str, name: str) -> WireHabits:
+        """What a client of this name is."""
         kernel, plan = self.kernel, self.plan
         session = kernel.rng.choice(plan.session_ms)
         cooperative = kernel.chance(plan.cooperative_chance)

@@ -8,11 +8,13 @@ or the other.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.sim.change.checker import ChangeChecker
 from tests.sim.change.client import ChangeClient
 from tests.sim.change.gateway import ChangeGateway
 from tests.sim.wire import Wires
-from tests.sim.wire_client import WireClient
+from tests.sim.wire_client import SLOW_MS, WireClient
 from tests.sim.wire_gateway import GatewayProcess
 from tests.sim.wire_invariants import GATEWAY
 from tests.sim.wire_witness import WireHabits
@@ -22,7 +24,7 @@ from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
 
 EAGER, COOPERATIVE, MIXED = "eager", "cooperative", "mixed"
 FLAVOURS = (EAGER, COOPERATIVE, MIXED)
-CHANGE_MS = 20_000
+CHANGE_MS = 40_000
 WORDS = (None, *Machine)
 
 
@@ -50,6 +52,12 @@ class ChangeWires(Wires):
         world = self.world
         own = self.kernel, name, habits, world.log, self.checker, self.find
         return ChangeClient(lambda topic: world.topics.get(topic, 0), *own)
+
+    def draw_habits(self, group: str, name: str) -> WireHabits:
+        """See `Wires`. Who hears of a rebalance with its next heartbeat must not be out by then."""
+        habits = super().draw_habits(group, name)
+        long_ms = 2 * habits.interval_ms + SLOW_MS
+        return replace(habits, rebalance_ms=max(habits.rebalance_ms, long_ms))
 
     def assignors(self, cooperative: bool) -> tuple[str, ...]:
         """See `Wires`. All of a group share one, as a leader needs it."""
@@ -99,7 +107,7 @@ class ChangeWires(Wires):
     @property
     def liveness_ms(self) -> int:
         """See `Wires`. Everybody has to come, to give up, and to come again."""
-        return super().liveness_ms + 4 * self.world.plan.deadline_ms + CHANGE_MS
+        return super().liveness_ms + CHANGE_MS
 
     def unsettled(self, group: str) -> str:
         """See `Wires`."""
