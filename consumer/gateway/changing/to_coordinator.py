@@ -86,8 +86,7 @@ class ToCoordinator:
         group.emptied.pop(named, None)
         if named:
             self._led.dismiss(group.name, named, WHY)
-        fresh = replace(request, member_id="", named_first=False)
-        self._held.setdefault(group.name, []).append(replace(one, request=fresh))
+        self._held.setdefault(group.name, []).append(replace(one, request=request.as_new()))
         group.held += 1
 
     def look(self, group: LedGroup) -> None:
