@@ -86,7 +86,8 @@ class ToCoordinator:
         group.emptied.pop(named, None)
         if named:
             self._led.dismiss(group.name, named, WHY)
-        self._held.setdefault(group.name, []).append(replace(one, request=request.as_new()))
+        fresh = replace(request, member_id="", named_first=False)
+        self._held.setdefault(group.name, []).append(replace(one, request=fresh))
         group.held += 1
 
     def look(self, group: LedGroup) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from consumer.gateway.changing.to_clients import GoingOver
 from consumer.gateway.changing.to_coordinator import ToCoordinator, can_come_over
@@ -77,7 +78,8 @@ class MembersEntrance:
                 return self._wire.request(ticket, caller, request)
             if self._to_clients.takes(ticket, caller, request):
                 return None
-            return self._led.when_seen(self._led.open(name), ticket, caller, request.as_new())
+            request = replace(request, member_id="", named_first=False)
+            return self._led.when_seen(self._led.open(name), ticket, caller, request)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
         if isinstance(request, JoinRequest) and not self._led.watching.pins.are_known:

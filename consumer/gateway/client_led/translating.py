@@ -54,8 +54,6 @@ def is_of_clients(request: JoinRequest) -> bool:
 
 def drawn_id(request: JoinRequest, caller: Caller, random: str) -> str:
     """The id of a new member."""
-    if request.comes_as:
-        return request.comes_as
     prefix = request.instance if request.instance is not None else caller.client_id
     return f"{prefix[:PREFIX_CHARS_MAX]}-{random}"
 

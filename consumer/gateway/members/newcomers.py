@@ -70,12 +70,12 @@ class Newcomers:
         if instance is not None and not member_id:
             served = group.of_instance(instance)
             if served is None:
-                drawn = request.comes_as or self._draw(instance)
+                drawn = self._draw(instance)
                 return self._if_room(ticket, caller, request, group, drawn, assignors)
             group.rename(served, self._draw(instance))
             return served
         if not member_id:
-            drawn = request.comes_as or self._draw(caller.client_id)
+            drawn = self._draw(caller.client_id)
             if not request.named_first:
                 return self._if_room(ticket, caller, request, group, drawn, assignors)
             group.pending[drawn] = self.clock() + request.session_timeout_ms

@@ -5,7 +5,7 @@ request. Codes are Kafka's (`WireCode`), times are ms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
@@ -32,8 +32,7 @@ class JoinRequest:
     """JoinGroup. `protocols`: names of assignors and what each is told (ConsumerProtocol's
     subscription), in order of preference. `named_first`: a client without a member id is first
     given one (version 4 and later, KIP-394). `may_skip`: a leader that comes back need not assign
-    anew (version 9 and later, KIP-814); `reason`: for people. `comes_as`: the id of one that joins
-    as somebody new, since its group changes its kind; it keeps it.
+    anew (version 9 and later, KIP-814); `reason`: for people.
     """
 
     group: str
@@ -46,12 +45,6 @@ class JoinRequest:
     named_first: bool = True
     may_skip: bool = False
     reason: str = ""
-    comes_as: str = ""
-
-    def as_new(self) -> JoinRequest:
-        """The same, in a group of the other kind."""
-        own = self.member_id or self.comes_as
-        return replace(self, member_id="", named_first=False, comes_as=own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from consumer.core import messages as msg
 from consumer.gateway.wire.requests import BeatAnswer, HeartbeatRequest, JoinAnswer, SyncRequest
 from consumer.gateway.wire.subscription import encode_subscription
-from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
+from tests.consumer.gateway.members.test_groups import TIMES, TP, World
 from tests.consumer.gateway.members.test_handing_over import CLIENT, Remembering
 from zkcoord.core.error_codes import WireCode
 
@@ -59,16 +59,6 @@ def test_what_is_not_written_yet_gives_way_to_what_was_written_elsewhere_since()
     memory.clients["g", "i"] = replace(CLIENT, instance="i")
     assert world.ask(HeartbeatRequest("g", "m", 4, "i")) is None, "it waits for what comes back"
     assert [wire.member_id for wire, _ in world.groups.agents("g")] == ["m"] != [first]
-
-
-def test_who_comes_from_a_leader_keeps_its_id() -> None:
-    """It may not hear the answer, and come again (simulator, mix change)."""
-    for instance in ("i", None):
-        world = World()
-        request = replace(join("me-1", "g", instance=instance), member_id="me-1").as_new()
-        answer = world.ask(request)
-        assert isinstance(answer, JoinAnswer) and answer.member_id == "me-1"
-        assert world.ask(join("me-1", "g", instance=instance)).code is WireCode.NONE  # type: ignore[union-attr]
 
 
 def test_who_takes_an_instance_over_waits_until_its_agent_is_registered() -> None:
