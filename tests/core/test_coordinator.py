@@ -30,7 +30,16 @@ from zkcoord.core.events import (
     Written,
 )
 from zkcoord.core.filing.fair_queue import FairQueue
-from zkcoord.core.model import Malformed, Member, Registrants, Subscription, Topic
+from zkcoord.core.model import (
+    Malformed,
+    Member,
+    Owner,
+    Registrants,
+    Subscription,
+    Thread,
+    Topic,
+    TopicPartition,
+)
 from zkcoord.core.options import CoordinatorOptions
 
 CROWDED = Malformed("group", "g", "there are 100001 nodes")
@@ -233,6 +242,15 @@ def test_whether_anybody_is_in_a_group() -> None:
     assert core.core.registered("h") is Registrants.MEMBERS
     core.step(GroupGone(0, "h"))
     assert core.core.registered("h") is Registrants.NOBODY
+
+
+@pytest.mark.parametrize(("session", "found"), [(7, "LEAVING"), (0, "NOBODY")])
+def test_who_is_registered_no_more_and_still_owns_something(session: int, found: str) -> None:
+    core = Core("g")
+    owner = Owner(session, Thread("g-a", 0), 1)
+    delta = GroupDelta(members={"g-a": None, "g-b": None}, owners={TopicPartition("t", 0): owner})
+    core.step(GroupChanged(0, "g", delta))
+    assert core.core.registered("g") is Registrants[found]
 
 
 def test_its_status() -> None:

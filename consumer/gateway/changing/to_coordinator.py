@@ -79,16 +79,19 @@ class ToCoordinator:
         return True
 
     def _comes(self, group: LedGroup, one: WaitingLed, request: JoinRequest) -> None:
-        """It leaves, and waits."""
+        """It leaves, and comes again as somebody new, who waits."""
         named = request.member_id
         if not named and request.instance is not None:
             named = group.view.of_instance(request.instance) or ""
         group.emptied.pop(named, None)
         if named:
             self._led.dismiss(group.name, named, WHY)
-        fresh = replace(request, member_id="", named_first=False)
+        if request.member_id:  # it does not know of another id before it is told
+            return self._led.answer(one.ticket, refusal(request, WireCode.UNKNOWN_MEMBER_ID))
+        fresh = replace(request, named_first=False)
         self._held.setdefault(group.name, []).append(replace(one, request=fresh))
         group.held += 1
+        return None
 
     def look(self, group: LedGroup) -> None:
         """It was read: those that have waited for its last member go on."""

@@ -78,7 +78,10 @@ class MembersEntrance:
                 return self._wire.request(ticket, caller, request)
             if self._to_clients.takes(ticket, caller, request):
                 return None
-            request = replace(request, member_id="", named_first=False)
+            if request.member_id:  # it has left, and does not know of another id before it is told
+                code = WireCode.UNKNOWN_MEMBER_ID
+                return self.answer(WaitingLed(ticket, caller, request, 0), code)
+            request = replace(request, named_first=False)
             return self._led.when_seen(self._led.open(name), ticket, caller, request)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)

@@ -29,7 +29,7 @@ def lines(*texts: str) -> Scenario:
 
 def test_a_first_generation_beside_a_registration_is_taken_back() -> None:
     side, player = side_with("shim")
-    player.run(lines("a enter -> waits", "wait first", "a gets 23"))
+    player.run(lines("a enter p=own:m -> waits", "wait first", "a gets 23"))
     view = side.view()
     assert not view.state.members and view.phase is ClassicPhase.EMPTY
     first = view.state.generation
@@ -39,6 +39,13 @@ def test_a_first_generation_beside_a_registration_is_taken_back() -> None:
     side.wait(OPTIONS.initial_delay_ms + 60_000)
     assert side.view().state.generation > first, "no generation is given twice"
     assert not side.failures
+
+
+def test_who_can_be_assigned_beside_it_tries_again() -> None:
+    side, player = side_with("shim")
+    player.run(lines("a enter -> waits", "wait first", "a gets 14"))
+    assert not side.view().state.members
+    assert "client-led refusal" not in [one.kind for one in side.records]
 
 
 @pytest.mark.parametrize("name", [KEEPER, "x" * 1_000])

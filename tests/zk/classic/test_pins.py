@@ -44,17 +44,24 @@ def test_what_is_written_is_read() -> None:
 def test_a_group_that_is_the_coordinators_is_led_by_no_client() -> None:
     side = side_with(OURS)
     player = Play(side)
-    player.run(lines("a join id=new -> 23", "b join id=new -> 23"))
+    player.run(lines("a join id=new p=own:m -> 23", "b join id=new p=own:m -> 23"))
     (why,) = refusals(side)
     assert "an operator has said" in why and "protocol type consumer" in why
     side.write([Delete(PATHS.pin(GROUP))])
     player.run(lines("a enter -> waits"))
 
 
+def test_who_can_be_assigned_tries_again() -> None:
+    """Its gateway has not heard of the word yet."""
+    side = side_with(OURS)
+    Play(side).run(lines("a join id=new -> 14"))
+    assert refusals(side) == []
+
+
 def test_it_counts_for_another_coordinator_too() -> None:
     side = side_with(OURS)
     side.restart()
-    Play(side).run(lines("a join id=new -> 23"))
+    Play(side).run(lines("a join id=new p=own:m -> 23"))
 
 
 def test_who_would_lead_waits_for_clients_that_go_over() -> None:
@@ -63,9 +70,9 @@ def test_who_would_lead_waits_for_clients_that_go_over() -> None:
     player = Play(side)
     for registered in (Registrants.CLIENTS, Registrants.MEMBERS):
         side.registered[GROUP] = registered
-        player.run(lines("a join id=new -> 23"))
+        player.run(lines("a join id=new p=own:m -> 23"))
     side.write([Create(PATHS.pin(GROUP), encode_pin(LED))])
-    player.run(lines("b join id=new -> 23"))
+    player.run(lines("b join id=new p=own:m -> 23"))
     tickets = held(side, Registrants.CLIENTS)
     assert not set(tickets) & set(side.answers)
     side.registered.clear()
@@ -96,7 +103,7 @@ def test_one_that_was_led_and_is_pinned_says_whom_it_refuses() -> None:
     player = Play(side)
     player.run(lines("group a", "a leave -> 0 0"))
     side.write([Create(PATHS.pin(GROUP), encode_pin(OURS))])
-    player.run(lines("b join id=new -> 23"))
+    player.run(lines("b join id=new p=own:m -> 23"))
     assert side.groups is not None
     (problem,) = side.groups.summary(GROUP)["problems"]  # type: ignore[misc]
     assert "is refused" in problem
@@ -129,7 +136,7 @@ def test_many_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_refusals_that_are_told_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classic_groups, "REFUSED_MAX", 0)
     side = side_with(OURS)
-    Play(side).run(lines("a join id=new -> 23"))
+    Play(side).run(lines("a join id=new p=own:m -> 23"))
     assert refusals(side) == []
     assert side.groups is not None
     assert side.groups.seen().refused == {"INCONSISTENT_GROUP_PROTOCOL": 1}

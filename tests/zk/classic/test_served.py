@@ -71,7 +71,7 @@ def test_a_group_is_of_one_kind_also_where_clients_have_led_it_before() -> None:
     player = Play(side)
     player.run(lines("group a", "a leave -> 0 0"))
     side.registered[GROUP] = Registrants.MEMBERS
-    player.run(lines("b join id=new -> 23"))
+    player.run(lines("b join id=new p=own:m -> 23"))
     side.registered.clear()
     player.run(lines("b enter -> waits"))
 

@@ -75,6 +75,11 @@ class Change:
         """A request through a gateway, and its answer, if there is one yet."""
         return self.answer(n, self._ask(n, request, connection))
 
+    def comes(self, n: int, request: JoinRequest, connection: int = 9) -> int:
+        """A member joins with nothing: it is told that it is none, and comes as somebody new."""
+        assert self.ask(n, request, connection).code is WireCode.UNKNOWN_MEMBER_ID
+        return self._ask(n, replace(request, member_id=""), connection)
+
     def answer(self, n: int, ticket: int) -> Any:
         """What was answered."""
         return self.doors[n].gateway.answers.get(ticket)
@@ -118,12 +123,12 @@ def test_who_owns_something_gives_it_up_in_its_generation() -> None:
 def test_nobody_joins_before_all_have_left() -> None:
     change = Change()
     change.says(OURS)
-    tickets = [change._ask(0, asks(COOPERATIVE, change.ids[0]))]
+    tickets = [change.comes(0, asks(COOPERATIVE, change.ids[0]))]
     assert change.answer(0, tickets[0]) is None and change.to_wire(0) == []
     new = asks(COOPERATIVE)
     change._ask(0, new, 10)
     assert change.to_wire(0) == []
-    change._ask(1, asks(COOPERATIVE, change.ids[1]))
+    change.comes(1, asks(COOPERATIVE, change.ids[1]))
     assert change.to_wire(1) == [asks(COOPERATIVE)], "as somebody new"
     assert change.to_wire(0) == [asks(COOPERATIVE), new]
     assert not change.doors[0].gateway.led.groups
@@ -133,7 +138,7 @@ def test_an_eager_client_has_stopped_when_it_joins() -> None:
     change = Change(EAGER)
     change.says(OURS)
     for n in range(2):
-        change._ask(n, asks(EAGER, change.ids[n], TP))
+        change.comes(n, asks(EAGER, change.ids[n], TP))
     assert [change.to_wire(n) for n in range(2)] == [[asks(EAGER, "", TP)]] * 2
 
 
@@ -141,14 +146,14 @@ def test_an_instance_comes_by_its_name_alone() -> None:
     change = Change(instance="i")
     change.says(OURS)
     change._ask(1, asks(COOPERATIVE, "", instance="i"))
-    change._ask(0, asks(COOPERATIVE, change.ids[0]))
+    change.comes(0, asks(COOPERATIVE, change.ids[0]))
     assert change.to_wire(1) == [asks(COOPERATIVE, instance="i")]
 
 
 def test_who_is_silent_is_out_after_its_session_timeout() -> None:
     change = Change()
     change.says(OURS)
-    change._ask(0, asks(COOPERATIVE, change.ids[0]))
+    change.comes(0, asks(COOPERATIVE, change.ids[0]))
     change.scene.wait(SESSION_MS + 1_000)
     assert change.to_wire(0) == [asks(COOPERATIVE)]
 
@@ -156,7 +161,7 @@ def test_who_is_silent_is_out_after_its_session_timeout() -> None:
 def test_taken_back_they_join_the_group_of_their_leader() -> None:
     change = Change()
     change.says(OURS)
-    ticket = change._ask(0, asks(COOPERATIVE, change.ids[0]))
+    ticket = change.comes(0, asks(COOPERATIVE, change.ids[0]))
     change.says(None)
     change._ask(1, asks(COOPERATIVE, change.ids[1]))
     change.scene.wait(3_000)
@@ -167,7 +172,7 @@ def test_taken_back_they_join_the_group_of_their_leader() -> None:
 def test_who_waits_goes_with_its_connection_and_with_the_gateway() -> None:
     change = Change()
     change.says(OURS)
-    gone = change._ask(0, asks(COOPERATIVE, change.ids[0]))
+    gone = change.comes(0, asks(COOPERATIVE, change.ids[0]))
     stays = change._ask(0, asks(COOPERATIVE), 10)
     change.doors[0].entrance.disconnected(9)
     assert change.answer(0, gone).code is WireCode.NOT_COORDINATOR
