@@ -33,11 +33,15 @@ Stored = Callable[[Codes | None], None]
 @dataclass(frozen=True, slots=True)
 class MembersCommit:
     """What is stored: next offsets, and what stands beside each. `version`: of the state by which
-    its member may; where that has changed nothing more is stored.
+    its member may; `session`: of the gateway that serves it. Where one of both has changed nothing
+    more is stored: a gateway that hung may have taken this long before what its client has
+    committed at another one since.
     """
 
     group: str
+    member_id: str
     version: int
+    session: int
     offsets: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
@@ -92,11 +96,16 @@ class Storing:
 
 
 class LedCommits:
-    """See the module."""
+    """See the module. `session` is the gateway's."""
 
     def __init__(
-        self, storing: Storing, watching: Watching, answer: Callable[[int, Answer], None]
+        self,
+        storing: Storing,
+        watching: Watching,
+        answer: Callable[[int, Answer], None],
+        session: Callable[[], int],
     ) -> None:
+        self._session = session
         self._storing = storing
         self._watching = watching
         self._answer = answer
@@ -137,7 +146,8 @@ class LedCommits:
                 self._answer(one.ticket, CommitAnswer(code))
                 continue
             member.is_storing = True
-            commit = MembersCommit(group.name, group.seen.version, one.offsets)
+            may = member.member_id, group.seen.version, self._session()
+            commit = MembersCommit(group.name, *may, one.offsets)
             self._storing.store(commit, self._ended(group, member, one))
 
     def _ended(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
+from consumer.core.messages import CommitOutcome
 from consumer.offsets.committed import stored_of, stored_reads
-from consumer.offsets.memberless import PARTITIONS_PER_MULTI_MAX, MemberlessCommits
+from consumer.offsets.memberless import PARTITIONS_PER_MULTI_MAX, ByMember, MemberlessCommits
+from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import OPEN_ACL
+from zkcoord.zk.port import OPEN_ACL, GetData, Missing
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
 
 LAY = Layout.DRAFT
@@ -46,3 +51,29 @@ def test_parts_are_as_large_as_zookeeper_takes(
     assert {(tp.partition, one.offset, one.metadata) for tp, one in found.items()} == {
         (n, n, text) for n in range(250)
     }
+
+
+def test_a_members_commit_is_of_the_gateway_that_serves_it(zk_hosts: str) -> None:
+    """One that hung may have taken it long before what its client has committed elsewhere since."""
+    paths, whole = ClassicPaths(LAY), commit(2, "")
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), b"", makepath=True)
+    by = ByMember("m", 0, gateway.client_id[0])
+    presence = paths.presence("g", "m")
+
+    def stored(by: ByMember) -> CommitOutcome | None:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        done = commits.store(client, whole, sorted(whole.offsets))
+        return None if done is None else done.outcome
+
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        assert stored(by) is CommitOutcome.NO_LONGER_MEMBER, "nobody says that it serves it"
+        other.create(presence, ephemeral=True, makepath=True)
+        assert stored(by) is CommitOutcome.NO_LONGER_MEMBER
+        assert client.read([GetData(LAY.offset("g", TopicPartition("t", 0)))]) == [Missing()]
+        other.delete(presence)
+        gateway.create(presence, ephemeral=True)
+        assert stored(by) is None
+        assert stored(replace(by, version=1)) is CommitOutcome.NO_LONGER_MEMBER
+    disconnect(gateway)
+    disconnect(other)
