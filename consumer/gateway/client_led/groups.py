@@ -294,6 +294,7 @@ class LedGroups:
         if ask.member is not None:
             ask.member.answered(self.clock())
             self._touched(ask.member)
+            self._let_go(ask.group, ask.member.member_id)
 
     def _take_back(self, ask: LedAsk) -> None:
         """Its client waits no more. Who has not been told its id cannot come back with it."""
@@ -399,11 +400,15 @@ class LedGroups:
 
     def _moved(self, name: str, member_id: str) -> None:
         """Another gateway serves it now."""
-        group = self.groups.get(name)
-        member = group.members.get(member_id) if group is not None else None
-        if group is not None and member is not None and not member.waits:
-            self._forget(group, member, WireCode.NOT_COORDINATOR)
+        if (group := self.groups.get(name)) is not None:
+            self._let_go(group, member_id)
             self.drop_if_idle(group)
+
+    def _let_go(self, group: LedGroup, member_id: str) -> None:
+        """A member that waits for nothing here any more, if it is another gateway's."""
+        member = group.members.get(member_id)
+        if member and not (member.waits or self._presences.holds(group.name, member_id)):
+            self._forget(group, member, WireCode.NOT_COORDINATOR)
 
     def _heard(self, member: LedMember, caller: Caller) -> None:
         member.heard(self.clock(), caller.connection)
@@ -459,8 +464,7 @@ class LedGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        late_ms, asked_ms = self._waiting.next_wake_ms(), self._asking.next_wake_ms()
-        times = (self._wakes.next_ms(), late_ms, asked_ms)
+        times = (self._wakes.next_ms(), self._waiting.next_wake_ms(), self._asking.next_wake_ms())
         return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
@@ -480,12 +484,8 @@ class LedGroups:
     def _gone(self, group: LedGroup, member: LedMember) -> None:
         silent = bool(member.presence.connections)
         reason = "its session timeout is over" if silent else "it is gone"
-        log.info(
-            "member %s leaves client-led group %s: %s",
-            shown(member.member_id),
-            shown(group.name),
-            reason,
-        )
+        who = shown(member.member_id), shown(group.name)
+        log.info("member %s leaves client-led group %s: %s", *who, reason)
         self.dismiss(group.name, member.member_id, reason)
         self._forget(group, member, WireCode.UNKNOWN_MEMBER_ID)
         self.drop_if_idle(group)

@@ -78,6 +78,10 @@ class Presences:
     def __len__(self) -> int:
         return len(self._held)
 
+    def holds(self, group: str, member_id: str) -> bool:
+        """Whether this gateway serves a member, as far as is known."""
+        return self._paths.presence(group, member_id) in self._held
+
     def hold(self, group: str, member_id: str, library: str = "") -> None:
         """This gateway serves a member from now on; `library`: what its client is."""
         path = self._paths.presence(group, member_id)

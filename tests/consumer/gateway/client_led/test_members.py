@@ -195,6 +195,19 @@ def test_a_client_goes_on_at_another_gateway(scene: Scene) -> None:
     assert scene.beats(1) is WireCode.REBALANCE_IN_PROGRESS, "the second one does"
 
 
+def test_who_waits_at_one_gateway_and_comes_to_another_is_that_ones(scene: Scene) -> None:
+    one, other = scene.gateways
+    scene.joins(3)
+    waits = scene.joins(2)
+    scene.wait(MOMENT_MS)
+    assert scene.code(waits) is None
+    scene.joins(2, other)
+    scene.wait(MOMENT_MS)
+    assert scene.code(waits) is WireCode.REBALANCE_IN_PROGRESS
+    assert scene.ids[2] not in one.led.groups[GROUP].members, "or it would be given up here"
+    assert scene.ids[2] in other.led.groups[GROUP].members
+
+
 def test_who_joins_and_closes_its_connection_is_not_waited_for(scene: Scene) -> None:
     ticket = scene.joins(3)
     scene.wait(MOMENT_MS)
