@@ -2,10 +2,10 @@
 holds of clients of gateways (`tests.sim.wire_invariants`): W1, W2, W4 and W7 hold whichever kind
 it is of.
 
-C1 at no time do members of both kinds hold partitions of one group: in ZooKeeper, owner nodes and
-what a leader has assigned; among clients, such as may hold something; C2 what is stored for a
+G1 at no time do members of both kinds hold partitions of one group: in ZooKeeper, owner nodes and
+what a leader has assigned; among clients, such as may hold something; G2 what is stored for a
 client whom no coordinator assigns is what it asked for, as a member of the generation that is
-decided; C3 generations that are decided do not go back, and what a client is given was decided for
+decided; G3 generations that are decided do not go back, and what a client is given was decided for
 it. That the group is of the right kind in the end is judged there (`tests.sim.change.wires`).
 
 A client that a leader has given something loses it where it is no member any more; it may believe
@@ -104,12 +104,12 @@ class ChangeChecker(WireChecker):
         before = self.state(group)
         after = NOBODY if data is None else decode_state(group, data)
         if isinstance(after, Malformed):
-            self.checker.violate("C3", f"{group}: {after.reason}")
+            self.checker.violate("G3", f"{group}: {after.reason}")
             return
         self.states[group] = after
         self.led_ids[group].update(one.member_id for one in after.members)
         if after.generation < before.generation and data is not None:
-            self.checker.violate("C3", f"{group}: {after.generation} after {before.generation}")
+            self.checker.violate("G3", f"{group}: {after.generation} after {before.generation}")
         if after.members and not before.members:
             self.kernel.happened["clients lead"] += 1
         elif before.members and not after.members:
@@ -170,14 +170,14 @@ class ChangeChecker(WireChecker):
         return ""
 
     def _one_kind(self, group: str) -> None:
-        """C1, in ZooKeeper."""
+        """G1, in ZooKeeper."""
         if not self._owners[group]:
             return
         for one in self.state(group).members:
             given = self.given_to(group, one)
             if given:
                 self.checker.violate(
-                    "C1",
+                    "G1",
                     f"{group}: {one.member_id} has {sorted(given)} of its leader, and there is"
                     f" {min(self._owners[group])}",
                 )
@@ -195,7 +195,7 @@ class ChangeChecker(WireChecker):
             return super()._stored(txn, key, data)
         if not self._askers(key, data):
             self.checker.violate(
-                "C2",
+                "G2",
                 f"{txn.host} stored {key[1]}={data!r}, which no member of generation"
                 f" {self.state(key[0]).generation} has committed",
             )
@@ -237,9 +237,9 @@ class ChangeChecker(WireChecker):
         known.names.add(self.instance(client))
         decided = self.decided.get((group, generation, client.habits.instance or client.member_id))
         if given and decided is None:
-            self.checker.violate("C3", f"{name} is given what nobody has decided")
+            self.checker.violate("G3", f"{name} is given what nobody has decided")
         if known.member_id == client.member_id and generation < known.generation:
-            self.checker.violate("C3", f"{name} is in {generation} after {known.generation}")
+            self.checker.violate("G3", f"{name} is in {generation} after {known.generation}")
         known.member_id, known.generation = client.member_id, generation
         if self.is_current(client):
             known.excused.clear()
@@ -252,7 +252,7 @@ class ChangeChecker(WireChecker):
             decided = self.decided.get((client.habits.group, client.generation, who), set())
             if not set(added) <= decided:
                 self.checker.violate(
-                    "C3", f"{client.host.name} is given {sorted(added)}, not {sorted(decided)}"
+                    "G3", f"{client.host.name} is given {sorted(added)}, not {sorted(decided)}"
                 )
         super().given(client, added)
 
@@ -274,7 +274,7 @@ class ChangeChecker(WireChecker):
             held = sorted(other.positions.keys() - self.of(other).excused.keys())
             if held:
                 self.checker.violate(
-                    "C1",
+                    "G1",
                     f"{client.host.name} has {tp} of {_giver(mine)}, {other.host.name} has"
                     f" {held[0]} of {_giver(not mine)}",
                 )

@@ -112,7 +112,7 @@ def test_c1_owners_and_what_a_leader_has_given() -> None:
     scene.owns(8)
     assert scene.broken == [], "it has nothing yet"
     scene.decides(1, a=(OTHER,))
-    assert scene.broken == ["C1"]
+    assert scene.broken == ["G1"]
 
 
 def test_c1_clients_of_both_kinds() -> None:
@@ -123,7 +123,7 @@ def test_c1_clients_of_both_kinds() -> None:
     scene.two.positions[OTHER] = At()
     scene.checker.given(scene.two, [])
     scene.checker.handed_out(scene.one, TP, 0, 1)
-    assert scene.broken == ["C1"]
+    assert scene.broken == ["G1"]
 
 
 def test_w2_two_of_one_leader() -> None:
@@ -147,7 +147,7 @@ def test_who_is_out_for_a_reason_may_believe_otherwise() -> None:
     assert scene.broken == []
 
 
-@pytest.mark.parametrize(("generation", "broken"), [(1, []), (2, ["C2"])])
+@pytest.mark.parametrize(("generation", "broken"), [(1, []), (2, ["G2"])])
 def test_c2_who_commits_is_of_the_generation_that_is_decided(
     generation: int, broken: list[str]
 ) -> None:
@@ -162,14 +162,14 @@ def test_c3_generations_do_not_go_back() -> None:
     scene = Scene()
     scene.decides(2, a=(TP,))
     scene.decides(1, a=(TP,))
-    assert scene.broken == ["C3"]
+    assert scene.broken == ["G3"]
 
 
 def test_c3_what_is_given_was_decided() -> None:
     scene = Scene()
     scene.decides(1, a=(TP,))
     scene.is_given(scene.one, 1, OTHER)
-    assert scene.broken == ["C3"]
+    assert scene.broken == ["G3"]
 
 
 def test_in_the_end_the_pin_says_who_runs_it() -> None:

@@ -77,7 +77,7 @@ CHANGE_VARIANTS = (
             Patch(Edge, "look_for_others", _nobody),
         ),
         CHANGE,
-        ("C1",),
+        ("G1",),
     ),
     Variant(
         "change_with_full_hands",
@@ -87,7 +87,7 @@ CHANGE_VARIANTS = (
             Patch(to_coordinator, "is_empty_handed", _always),
         ),
         CHANGE,
-        ("C1", "W2"),
+        ("G1", "W2"),
     ),
     Variant(
         "change_joins_at_once",
@@ -98,13 +98,13 @@ CHANGE_VARIANTS = (
             Patch(registration, "led_by_clients", _no_reason),
         ),
         CHANGE,
-        ("C1",),
+        ("G1",),
     ),
     Variant(
         "change_commits_unfenced",
         "what a member of a generation that is over commits is stored",
         (Patch(MemberlessCommits, "_fence", _without_fence),),
         CHANGE,
-        ("C2",),
+        ("G2",),
     ),
 )
