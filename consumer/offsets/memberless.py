@@ -62,7 +62,8 @@ class MemberlessCommits:
     """Those of one group. `have_made` has the nodes made that the group consists of, where the
     coordinator makes them, and says why they are not there ("": they are). `by_state`: they are a
     member's, of a group whose leader is a client, as long as its state has this version; else they
-    end as NO_LONGER_MEMBER.
+    end as NO_LONGER_MEMBER. `proof`: as long as this node is this session's, too;
+    what another one has stored since it was read is seen by the versions of the offsets.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class MemberlessCommits:
         acl: tuple[AclEntry, ...],
         have_made: Callable[[], str] | None = None,
         by_state: int | None = None,
+        proof: tuple[str, int] | None = None,
     ) -> None:
+        self._proof = proof
         self._layout = layout
         self._group = group
         self._acl = acl
@@ -111,6 +114,8 @@ class MemberlessCommits:
         `stores` not, only whether it may be is looked at.
         """
         result: MultiResult = Unanswered()
+        no_longer = CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))
+        whose: list[Read] = [GetData(self._proof[0])] if self._proof else []
 
         def refused(why: str) -> CommitDone:
             return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
@@ -123,13 +128,16 @@ class MemberlessCommits:
                 *(GetChildren(path) for path in ids),
                 *stored_reads(self._layout, self._group, partitions),
                 GetData(self._state),
+                *whose,
             ]
             answers = client.read(reads)
             secret = hidden(reads, answers)
             if secret:
                 return refused(not_let(secret))
             members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
-            fence, led = self._fence(answers[-1])
+            if whose and self._is_anothers(answers[-1]):
+                return no_longer
+            fence, led = self._fence(answers[-1 - len(whose)])
             members += led
             if members:
                 return CommitDone(
@@ -150,12 +158,17 @@ class MemberlessCommits:
             if isinstance(result, Committed):
                 return None
             if self._by_state is not None and isinstance(result, Rejected) and not result.index:
-                return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))
+                return no_longer
             if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
                 return refused(not_let(ops[result.index].path, "write"))
             self._made.clear()
         why = OVERTAKEN if isinstance(result, Rejected) else ""
         return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
+
+    def _is_anothers(self, proof: ReadAnswer) -> bool:
+        """Whether another session has made this node its own, which may be over by now."""
+        mine = self._proof[1] if self._proof else 0
+        return not isinstance(proof, Node) or proof.stat.ephemeral_owner != mine
 
     def _fence(self, state: ReadAnswer) -> tuple[list[Op], list[str]]:
         """What must stay as it is in a group whose leader is a client, and who is in it, where that

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from consumer.gateway.client_led.group import LedGroup
 from consumer.gateway.client_led.member import COMMITS_MAX, LedMember, WaitingOffsets
+from consumer.gateway.client_led.presences import Presences
 from consumer.gateway.client_led.translating import to_check
 from consumer.gateway.client_led.watching import LedSeen, Watching
 from consumer.gateway.wire.committing import judged
@@ -33,12 +34,14 @@ Stored = Callable[[Codes | None], None]
 @dataclass(frozen=True, slots=True)
 class MembersCommit:
     """What is stored: next offsets, and what stands beside each. `version`: of the state by which
-    its member may; where that has changed nothing more is stored.
+    its member may; where that has changed nothing more is stored. `proof`: the node that says that
+    this gateway serves it, and its session; where that is another's, neither is anything.
     """
 
     group: str
     version: int
     offsets: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
+    proof: tuple[str, int] | None = None
 
 
 class CommitsOfMembers(Protocol):
@@ -95,10 +98,15 @@ class LedCommits:
     """See the module."""
 
     def __init__(
-        self, storing: Storing, watching: Watching, answer: Callable[[int, Answer], None]
+        self,
+        storing: Storing,
+        watching: Watching,
+        presences: Presences,
+        answer: Callable[[int, Answer], None],
     ) -> None:
         self._storing = storing
         self._watching = watching
+        self._presences = presences
         self._answer = answer
 
     def commit(
@@ -137,7 +145,8 @@ class LedCommits:
                 self._answer(one.ticket, CommitAnswer(code))
                 continue
             member.is_storing = True
-            commit = MembersCommit(group.name, group.seen.version, one.offsets)
+            proof = self._presences.proof(group.name, member.member_id)
+            commit = MembersCommit(group.name, group.seen.version, one.offsets, proof)
             self._storing.store(commit, self._ended(group, member, one))
 
     def _ended(

@@ -217,7 +217,7 @@ class GroupStore:
         return WireCode.UNKNOWN_MEMBER_ID if alive else WireCode.COORDINATOR_NOT_AVAILABLE
 
     def _commits(
-        self, group: str, by_state: int | None = None
+        self, group: str, by_state: int | None = None, proof: tuple[str, int] | None = None
     ) -> tuple[MemberlessCommits, list[str]]:
         """And where it is noted that its nodes are the coordinator's to make."""
         missed: list[str] = []
@@ -227,12 +227,13 @@ class GroupStore:
             return NOT_MADE
 
         acl = self._zk.acl
-        return MemberlessCommits(self._layout, group, acl, have_them_made, by_state), missed
+        whose = have_them_made, by_state, proof
+        return MemberlessCommits(self._layout, group, acl, *whose), missed
 
     def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
         """See `CommitsOfMembers`."""
         message = _message(commit.offsets)
-        commits, missed = self._commits(commit.group, commit.version)
+        commits, missed = self._commits(commit.group, commit.version, commit.proof)
         for part in commits.parts(message):
             store = partial(commits.store, message=message, part=part)
             code = self._commit(store, missed, WireCode.ILLEGAL_GENERATION)

@@ -87,7 +87,7 @@ CHANGE_VARIANTS = (
             Patch(to_coordinator, "is_empty_handed", _always),
         ),
         CHANGE,
-        ("C1", "W2"),
+        ("C1", "C4", "W2"),
     ),
     Variant(
         "change_joins_at_once",
