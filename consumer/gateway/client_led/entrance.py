@@ -178,7 +178,8 @@ class MembersEntrance:
         """
         if not isinstance(request, JoinRequest) or request.instance is None:
             return False
-        return bool(request.member_id) and not group.view.state.members
+        is_named = bool(request.member_id) and not is_of_clients(request)
+        return is_named and not group.view.state.members
 
     def _would_lead(self, request: Request) -> bool:
         """Whether this makes a group that has no members one that clients lead."""

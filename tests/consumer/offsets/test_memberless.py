@@ -6,12 +6,14 @@ import pytest
 from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
+from consumer.member.joining.missing_nodes import with_parents
 from consumer.offsets.committed import stored_of, stored_reads
 from consumer.offsets.memberless import PARTITIONS_PER_MULTI_MAX, MemberlessCommits
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import OPEN_ACL
+from zkcoord.zk.port import OPEN_ACL, Create, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
 
 LAY = Layout.DRAFT
@@ -46,3 +48,25 @@ def test_parts_are_as_large_as_zookeeper_takes(
     assert {(tp.partition, one.offset, one.metadata) for tp, one in found.items()} == {
         (n, n, text) for n in range(250)
     }
+
+
+def test_of_a_member_only_the_gateway_stores_that_serves_it(zk_hosts: str) -> None:
+    state, proof = ClassicPaths(LAY).state("led"), ClassicPaths(LAY).presence("led", "m")
+    whole = commit(1, "")
+    (part,) = MemberlessCommits(LAY, "led", OPEN_ACL).parts(whole)
+
+    def stored(session: int) -> bool:
+        commits = MemberlessCommits(LAY, "led", OPEN_ACL, None, 0, (proof, session))
+        done = commits.store(client, whole, part)
+        assert done is None or done.outcome is msg.CommitOutcome.NO_LONGER_MEMBER
+        return done is None
+
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        for path in [*with_parents([state, proof])[:-1], state]:
+            client.multi([Create(path, b"")])
+        assert not stored(0), "nobody serves it"
+        client.multi([Create(proof, b"", ephemeral=True)])
+        (node,) = client.read([GetData(proof)])
+        assert isinstance(node, Node)
+        assert not stored(node.stat.ephemeral_owner + 1)
+        assert stored(node.stat.ephemeral_owner)
