@@ -5,12 +5,14 @@ They are refused while the group has a member, and fenced against one that comes
 are read, after a sync, with the versions of the offsets, and each offset is written at the version
 read. A member's start moves the version, so either its start is older, and the commit fails, or it
 is newer, and begins at what was committed. Of a group whose leader is a client its state is read,
-too, and must be the same when they are stored.
+too, and must be the same when they are stored; a member's commit is fenced there by the state by
+which it may, and by who serves it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kafka.structs import TopicPartition
 
@@ -58,12 +60,22 @@ MEMBERS_NAMED_MAX = 5
 OVERTAKEN = f"others wrote these offsets at the same time, {TRIES_MAX} times in a row"
 
 
+@dataclass(frozen=True, slots=True)
+class ByMember:
+    """A member of a group whose leader is a client: while its state has this version, and the
+    gateway with this session serves the member.
+    """
+
+    member_id: str
+    version: int
+    session: int
+
+
 class MemberlessCommits:
     """Those of one group. `have_made` has the nodes made that the group consists of, where the
-    coordinator makes them, and says why they are not there ("": they are). `by_state`: they are a
-    member's, of a group whose leader is a client, as long as its state has this version; else they
-    end as NO_LONGER_MEMBER. `proof`: as long as this node is this session's, too;
-    what another one has stored since it was read is seen by the versions of the offsets.
+    coordinator makes them, and says why they are not there ("": they are). `by_member`: they are a
+    member's, of a group whose leader is a client, as long as it may; else they end as
+    NO_LONGER_MEMBER.
     """
 
     def __init__(
@@ -72,16 +84,17 @@ class MemberlessCommits:
         group: str,
         acl: tuple[AclEntry, ...],
         have_made: Callable[[], str] | None = None,
-        by_state: int | None = None,
-        proof: tuple[str, int] | None = None,
+        by_member: ByMember | None = None,
     ) -> None:
-        self._proof = proof
         self._layout = layout
         self._group = group
         self._acl = acl
         self._have_made = have_made
-        self._by_state = by_state
+        self._by_member = by_member
         self._state = ClassicPaths(layout).state(group)
+        self._presence = (
+            ClassicPaths(layout).presence(group, by_member.member_id) if by_member else ""
+        )
         self._made: set[str] = set()
 
     def parts(self, message: msg.Commit) -> Iterator[tuple[ModelPartition, ...]]:
@@ -114,8 +127,6 @@ class MemberlessCommits:
         `stores` not, only whether it may be is looked at.
         """
         result: MultiResult = Unanswered()
-        no_longer = CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))
-        whose: list[Read] = [GetData(self._proof[0])] if self._proof else []
 
         def refused(why: str) -> CommitDone:
             return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
@@ -128,16 +139,20 @@ class MemberlessCommits:
                 *(GetChildren(path) for path in ids),
                 *stored_reads(self._layout, self._group, partitions),
                 GetData(self._state),
-                *whose,
             ]
+            if self._by_member is not None:
+                reads.append(GetData(self._presence))
             answers = client.read(reads)
             secret = hidden(reads, answers)
             if secret:
                 return refused(not_let(secret))
             members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
-            if whose and self._is_anothers(answers[-1]):
-                return no_longer
-            fence, led = self._fence(answers[-1 - len(whose)])
+            if self._by_member is not None:
+                *answers, presence = answers
+                if not _is_served(presence, self._by_member.session):
+                    return self._no_longer(message, part)
+                del reads[-1]
+            fence, led = self._fence(answers[-1])
             members += led
             if members:
                 return CommitDone(
@@ -157,25 +172,23 @@ class MemberlessCommits:
             result = client.multi(ops)
             if isinstance(result, Committed):
                 return None
-            if self._by_state is not None and isinstance(result, Rejected) and not result.index:
-                return no_longer
+            if self._by_member is not None and isinstance(result, Rejected) and not result.index:
+                return self._no_longer(message, part)
             if isinstance(result, Rejected) and result.error is ZkError.NO_AUTH:
                 return refused(not_let(ops[result.index].path, "write"))
             self._made.clear()
         why = OVERTAKEN if isinstance(result, Rejected) else ""
         return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
 
-    def _is_anothers(self, proof: ReadAnswer) -> bool:
-        """Whether another session has made this node its own, which may be over by now."""
-        mine = self._proof[1] if self._proof else 0
-        return not isinstance(proof, Node) or proof.stat.ephemeral_owner != mine
+    def _no_longer(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone:
+        return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))
 
     def _fence(self, state: ReadAnswer) -> tuple[list[Op], list[str]]:
         """What must stay as it is in a group whose leader is a client, and who is in it, where that
         is in the way.
         """
-        if self._by_state is not None:
-            return [Check(self._state, self._by_state)], []
+        if self._by_member is not None:
+            return [Check(self._state, self._by_member.version)], []
         if not isinstance(state, Node):
             return [], []
         found = decode_state(self._group, state.data)
@@ -265,6 +278,13 @@ def _no_offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) 
             value = codec.decode_offset(path, answer.data)
             return value if isinstance(value, Malformed) else None
     return None
+
+
+def _is_served(presence: ReadAnswer, session: int) -> bool:
+    """Whether it is still this gateway that serves the member. One that takes it over and commits
+    after this was read moves the versions of the offsets that were read with it.
+    """
+    return isinstance(presence, Node) and presence.stat.ephemeral_owner == session
 
 
 def _named(members: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from zkcoord.admin.common import (
     some,
     write_refused,
 )
+from zkcoord.admin.delete_led import LedPart
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.errors import UnknownGroupError
 from zkcoord.zk.port import (
@@ -63,6 +64,7 @@ from zkcoord.znodes.places import (
 
 BATCH_MAX = 400
 ROUNDS_MAX = 20
+CLIENT_LED = "client-led"
 EXPECTED = (ZkError.NO_NODE, ZkError.NOT_EMPTY, ZkError.BAD_VERSION)
 KINDS = {
     GroupAt: "group",
@@ -109,7 +111,7 @@ class Deletion:
     """The deletion of one group. `left_ms` bounds how long it waits for the coordinator to take
     back commands of members that are gone; `pause` rests between two looks. `unreadable`: batches
     of sinks that nobody can read go as well; `advice`: how somebody says so. `denied`: a right was
-    missing.
+    missing. `led`: what is to go as well, and first, where clients have led it.
     """
 
     def __init__(
@@ -123,7 +125,9 @@ class Deletion:
         progress: Progress,
         unreadable: bool = False,
         advice: str = "add --unreadable to delete them with the group",
+        led: LedPart | None = None,
     ) -> None:
+        self.led = led
         self.client = client
         self.layout = layout
         self.group = group
@@ -147,11 +151,13 @@ class Deletion:
 
     def plan(self) -> Deleted:
         """What would be deleted. Raises `UnknownGroupError`."""
-        items = self._existing()
+        led = self.led.nodes() if self.led is not None else 0
+        items = self._walk() if led else self._existing()
+        refusal = self.led.refusal() if self.led is not None and led else ""
         return Deleted(
             self.group,
-            dict(Counter(item.kind for item in items)),
-            self._refusal(items, self._commands(items)),
+            dict(Counter(item.kind for item in items) + Counter({CLIENT_LED: led})),
+            refusal or self._refusal(items, self._commands(items)),
             tuple(
                 item.path.rpartition("/")[2]
                 for item in items
@@ -163,7 +169,13 @@ class Deletion:
         """Delete it. What was deleted stays in `deleted` also when this raises. Raises
         `UnknownGroupError`.
         """
-        items = self._existing()
+        led = self.led.nodes() if self.led is not None else 0
+        if self.led is not None and led:
+            refusal = self.led.refusal() or self.led.delete()
+            if refusal:
+                return self._ended(refusal)
+            self.deleted[CLIENT_LED] += led
+        items = self._walk() if led else self._existing()
         rounds = 0
         while items:
             commands = self._commands(items)

@@ -11,6 +11,7 @@ from typing import Any
 
 from zkcoord.admin.common import Progress, some, whoami
 from zkcoord.admin.delete_group import Deleted, Deletion
+from zkcoord.admin.delete_led import LedPart
 from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
 from zkcoord.cli.groups_text import MISSING
 from zkcoord.config.option_spec import Use
@@ -102,8 +103,13 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
         raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord groups")
-    with SyncClient(zk_options(settings)) as client:
+    options = zk_options(settings)
+    with SyncClient(options) as client:
         until_ms = boot_ms() + COMMANDS_WAIT_MS
+
+        def left_ms() -> int:
+            return until_ms - boot_ms()
+
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
         deletions = [
             Deletion(
@@ -111,10 +117,11 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
                 layout,
                 group,
                 args.keep_offsets,
-                lambda: until_ms - boot_ms(),
+                left_ms,
                 rest,
                 progress,
                 args.unreadable,
+                led=LedPart(client, layout, group, options.acl, left_ms, rest, progress),
             )
             for group in groups
         ]

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from consumer.gateway.client_led.group import LedGroup
 from consumer.gateway.client_led.member import COMMITS_MAX, LedMember, WaitingOffsets
-from consumer.gateway.client_led.presences import Presences
 from consumer.gateway.client_led.translating import to_check
 from consumer.gateway.client_led.watching import LedSeen, Watching
 from consumer.gateway.wire.committing import judged
@@ -34,14 +33,16 @@ Stored = Callable[[Codes | None], None]
 @dataclass(frozen=True, slots=True)
 class MembersCommit:
     """What is stored: next offsets, and what stands beside each. `version`: of the state by which
-    its member may; where that has changed nothing more is stored. `proof`: the node that says that
-    this gateway serves it, and its session; where that is another's, neither is anything.
+    its member may; `session`: of the gateway that serves it. Where one of both has changed nothing
+    more is stored: a gateway that hung may have taken this long before what its client has
+    committed at another one since.
     """
 
     group: str
+    member_id: str
     version: int
+    session: int
     offsets: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
-    proof: tuple[str, int] | None = None
 
 
 class CommitsOfMembers(Protocol):
@@ -95,18 +96,18 @@ class Storing:
 
 
 class LedCommits:
-    """See the module."""
+    """See the module. `session` is the gateway's."""
 
     def __init__(
         self,
         storing: Storing,
         watching: Watching,
-        presences: Presences,
         answer: Callable[[int, Answer], None],
+        session: Callable[[], int],
     ) -> None:
+        self._session = session
         self._storing = storing
         self._watching = watching
-        self._presences = presences
         self._answer = answer
 
     def commit(
@@ -145,8 +146,8 @@ class LedCommits:
                 self._answer(one.ticket, CommitAnswer(code))
                 continue
             member.is_storing = True
-            proof = self._presences.proof(group.name, member.member_id)
-            commit = MembersCommit(group.name, group.seen.version, one.offsets, proof)
+            may = member.member_id, group.seen.version, self._session()
+            commit = MembersCommit(group.name, *may, one.offsets)
             self._storing.store(commit, self._ended(group, member, one))
 
     def _ended(

@@ -108,7 +108,7 @@ class LedGroups:
         self._asking = Asking(paths, acl, clock)
         self.watching = Watching(paths, self._seen)
         self._presences = Presences(paths, acl, self._moved, gateway)
-        self._commits = LedCommits(storing, self.watching, self._presences, answer)
+        self._commits = LedCommits(storing, self.watching, answer, lambda: session.session_id)
         self.of_others = CommitsOfOthers(self.watching.blobs)
         self._wakes: Wakes[LedMember] = Wakes()
         self._waiting = WaitingForGroups(clock)

@@ -82,15 +82,6 @@ class Presences:
         """Whether this gateway serves a member, as far as is known."""
         return self._paths.presence(group, member_id) in self._held
 
-    def proof(self, group: str, member_id: str) -> tuple[str, int] | None:
-        """The node of a member that is this gateway's, and the session whose it is; None while it
-        is still to be made: its client has come just now, so nobody is newer.
-        """
-        path = self._paths.presence(group, member_id)
-        held = self._held.get(path)
-        made = held is not None and held.step is PresenceStep.MADE
-        return (path, self._session_id) if made else None
-
     def hold(self, group: str, member_id: str, library: str = "") -> None:
         """This gateway serves a member from now on; `library`: what its client is."""
         path = self._paths.presence(group, member_id)

@@ -20,7 +20,7 @@ from consumer.gateway.client_led.reading import list_led, read_led, with_blobs
 from consumer.gateway.client_led.watching import LedSeen
 from consumer.member.joining.without_member import have_made
 from consumer.offsets.committed import hidden, stored_of, stored_reads
-from consumer.offsets.memberless import MemberlessCommits
+from consumer.offsets.memberless import ByMember, MemberlessCommits
 from zkcoord.admin.common import Progress, argument
 from zkcoord.admin.delete_group import Deletion
 from zkcoord.admin.offsets.delete import OffsetsDeletion
@@ -217,7 +217,7 @@ class GroupStore:
         return WireCode.UNKNOWN_MEMBER_ID if alive else WireCode.COORDINATOR_NOT_AVAILABLE
 
     def _commits(
-        self, group: str, by_state: int | None = None, proof: tuple[str, int] | None = None
+        self, group: str, by_member: ByMember | None = None
     ) -> tuple[MemberlessCommits, list[str]]:
         """And where it is noted that its nodes are the coordinator's to make."""
         missed: list[str] = []
@@ -227,13 +227,13 @@ class GroupStore:
             return NOT_MADE
 
         acl = self._zk.acl
-        whose = have_them_made, by_state, proof
-        return MemberlessCommits(self._layout, group, acl, *whose), missed
+        return MemberlessCommits(self._layout, group, acl, have_them_made, by_member), missed
 
     def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
         """See `CommitsOfMembers`."""
         message = _message(commit.offsets)
-        commits, missed = self._commits(commit.group, commit.version, commit.proof)
+        by_member = ByMember(commit.member_id, commit.version, commit.session)
+        commits, missed = self._commits(commit.group, by_member)
         for part in commits.parts(message):
             store = partial(commits.store, message=message, part=part)
             code = self._commit(store, missed, WireCode.ILLEGAL_GENERATION)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kafka.structs import TopicPartition as KafkaPartition
 
 from consumer.core import messages as msg
-from consumer.member.joining.missing_nodes import with_parents
+from consumer.core.messages import CommitOutcome
 from consumer.offsets.committed import stored_of, stored_reads
-from consumer.offsets.memberless import PARTITIONS_PER_MULTI_MAX, MemberlessCommits
+from consumer.offsets.memberless import PARTITIONS_PER_MULTI_MAX, ByMember, MemberlessCommits
+from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import OPEN_ACL, Create, GetData, Node
+from zkcoord.zk.port import OPEN_ACL, GetData, Missing
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
@@ -50,23 +53,27 @@ def test_parts_are_as_large_as_zookeeper_takes(
     }
 
 
-def test_of_a_member_only_the_gateway_stores_that_serves_it(zk_hosts: str) -> None:
-    state, proof = ClassicPaths(LAY).state("led"), ClassicPaths(LAY).presence("led", "m")
-    whole = commit(1, "")
-    (part,) = MemberlessCommits(LAY, "led", OPEN_ACL).parts(whole)
+def test_a_members_commit_is_of_the_gateway_that_serves_it(zk_hosts: str) -> None:
+    """One that hung may have taken it long before what its client has committed elsewhere since."""
+    paths, whole = ClassicPaths(LAY), commit(2, "")
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), b"", makepath=True)
+    by = ByMember("m", 0, gateway.client_id[0])
+    presence = paths.presence("g", "m")
 
-    def stored(session: int) -> bool:
-        commits = MemberlessCommits(LAY, "led", OPEN_ACL, None, 0, (proof, session))
-        done = commits.store(client, whole, part)
-        assert done is None or done.outcome is msg.CommitOutcome.NO_LONGER_MEMBER
-        return done is None
+    def stored(by: ByMember) -> CommitOutcome | None:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        done = commits.store(client, whole, sorted(whole.offsets))
+        return None if done is None else done.outcome
 
     with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
-        for path in [*with_parents([state, proof])[:-1], state]:
-            client.multi([Create(path, b"")])
-        assert not stored(0), "nobody serves it"
-        client.multi([Create(proof, b"", ephemeral=True)])
-        (node,) = client.read([GetData(proof)])
-        assert isinstance(node, Node)
-        assert not stored(node.stat.ephemeral_owner + 1)
-        assert stored(node.stat.ephemeral_owner)
+        assert stored(by) is CommitOutcome.NO_LONGER_MEMBER, "nobody says that it serves it"
+        other.create(presence, ephemeral=True, makepath=True)
+        assert stored(by) is CommitOutcome.NO_LONGER_MEMBER
+        assert client.read([GetData(LAY.offset("g", TopicPartition("t", 0)))]) == [Missing()]
+        other.delete(presence)
+        gateway.create(presence, ephemeral=True)
+        assert stored(by) is None
+        assert stored(replace(by, version=1)) is CommitOutcome.NO_LONGER_MEMBER
+    disconnect(gateway)
+    disconnect(other)

@@ -43,7 +43,7 @@ def _nobody(original: Original) -> Original:
 
 def _without_fence(original: Original) -> Original:
     def fence(self: MemberlessCommits, state: Any) -> Any:
-        return ([], []) if self._by_state is not None else original(self, state)
+        return ([], []) if self._by_member is not None else original(self, state)
 
     return fence
 
