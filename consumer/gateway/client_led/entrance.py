@@ -156,6 +156,8 @@ class MembersEntrance:
         is_led, always = group.is_led, self._always_led(group.name)
         joins = isinstance(request, JoinRequest)
         group.goes_over = self._comes_over(group)
+        if not always and self._may_be_assigned(group, request):
+            return self._wire.request(one.ticket, one.caller, request)
         if group.goes_over and self._to_coordinator.takes(group, one):
             return None
         if not is_led and (self._would_lead(request) or (always and joins)):
@@ -169,6 +171,15 @@ class MembersEntrance:
             self._led.request(group, one)
         else:
             self._wire.request(one.ticket, one.caller, request)
+
+    def _may_be_assigned(self, group: LedGroup, request: Request) -> bool:
+        """Whether an instance that has an id may have it of the coordinator's, at another gateway,
+        which is written down: a group that clients lead would fence it, whoever it is.
+        """
+        if not isinstance(request, JoinRequest) or request.instance is None:
+            return False
+        is_named = bool(request.member_id) and not is_of_clients(request)
+        return is_named and not group.view.state.members
 
     def _would_lead(self, request: Request) -> bool:
         """Whether this makes a group that has no members one that clients lead."""

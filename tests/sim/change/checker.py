@@ -6,7 +6,8 @@ G1 at no time do members of both kinds hold partitions of one group: in ZooKeepe
 what a leader has assigned; among clients, such as may hold something; G2 what is stored for a
 client whom no coordinator assigns is what it asked for, as a member of the generation that is
 decided; G3 generations that are decided do not go back, and what a client is given was decided for
-it. That the group is of the right kind in the end is judged there (`tests.sim.change.wires`).
+it; G4 no cooperative client that owns something is told, as it joins, that it is nobody. That the
+group is of the right kind in the end is judged there (`tests.sim.change.wires`).
 
 A client that a leader has given something loses it where it is no member any more; it may believe
 otherwise for a while only for a reason: it was away, its gateway was, it joined too late, or
@@ -25,6 +26,7 @@ from tests.sim.wire_client import WireClient
 from tests.sim.wire_invariants import GATEWAY, WireChecker
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import Check
 from zkcoord.znodes.classic.assigned import partitions_of
@@ -34,6 +36,7 @@ from zkcoord.znodes.paths import Layout
 
 JUST_NOW_MS = 3_000
 SLACK_MS = 100
+MOMENT_MS = 200
 NOBODY = ClassicState(ClassicPhase.EMPTY, 0)
 
 
@@ -51,6 +54,9 @@ class ChangeChecker(WireChecker):
         self.is_led: dict[str, bool] = {}  # by client: who has given it what it has
         self.decided: dict[tuple[str, int, str], set[TopicPartition]] = {}
         self._owners: dict[str, set[str]] = defaultdict(set)
+        # When a client was given out for nobody, and when its member gave a partition up, last.
+        self._out_ms: dict[str, int] = {}
+        self._given_up_ms: dict[tuple[str, TopicPartition], int] = {}
 
     def state(self, group: str) -> ClassicState:
         """What was decided last of a group that clients lead, or have led."""
@@ -140,6 +146,7 @@ class ChangeChecker(WireChecker):
                 continue
             if not client.host.alive or not client.positions:
                 continue
+            self._out_ms[client.host.name] = self.kernel.now
             why = self._why_out(client, one, before, after)
             self.kernel.happened[f"out of a led group: {why or 'no reason'}"] += 1
             self.kernel.trace(client.host.name, f"is out of {group}: {why or 'no reason'}")
@@ -168,6 +175,12 @@ class ChangeChecker(WireChecker):
         if generation == before.generation and self.kernel.now >= begun_ms + longest - SLACK_MS:
             return "it joined too late"
         return ""
+
+    def _disowned(self, txn: Txn, key: Key, session: int) -> None:
+        super()._disowned(txn, key, session)
+        for client in self._having(*key):
+            if self.instance_of(session) == self.instance(client):
+                self._given_up_ms[client.host.name, key[1]] = self.kernel.now
 
     def _one_kind(self, group: str) -> None:
         """G1, in ZooKeeper."""
@@ -278,6 +291,28 @@ class ChangeChecker(WireChecker):
                     f"{client.host.name} has {tp} of {_giver(mine)}, {other.host.name} has"
                     f" {held[0]} of {_giver(not mine)}",
                 )
+
+    def loses(self, client: WireClient, code: WireCode) -> None:
+        """G4: a client that joins is told this, and loses all that it has."""
+        if code is not WireCode.UNKNOWN_MEMBER_ID or not client.habits.cooperative:
+            return
+        since_ms = max(client.troubled_ms, getattr(client, "connected_ms", 0))
+        if self.away(client) or self.kernel.now - since_ms < JUST_NOW_MS:
+            return
+        if client.connection is None or not self.is_well(client.connection.gateway):
+            return
+        for tp in sorted(client.positions.keys() - self.of(client).excused.keys()):
+            if self._has_or_had(client, tp):
+                self.checker.violate("G4", f"{client.host.name} owns {tp}, and is nobody: {code}")
+                return
+
+    def _has_or_had(self, client: WireClient, tp: TopicPartition) -> bool:
+        name = client.host.name
+        if self.is_led.get(name):
+            out_ms, is_in = self._out_ms.get(name, -MOMENT_MS), self.member(client) is not None
+        else:
+            out_ms, is_in = self._given_up_ms.get((name, tp), -MOMENT_MS), self.owns(client, tp)
+        return is_in or self.kernel.now - out_ms < MOMENT_MS
 
     def leaves(self, client: WireClient, had: Collection[TopicPartition]) -> None:
         """See `WireWitness`. W6 is judged where nothing changes: who takes over what is left may

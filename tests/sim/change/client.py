@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consumer.gateway.wire.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from consumer.gateway.wire.subscription import decode_subscription, encode_assignment
 from tests.sim.change.leading import assign
 from tests.sim.wire_client import WireClient
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.classic.consumer_blobs import BlobReader
+
+if TYPE_CHECKING:
+    from tests.sim.change.checker import ChangeChecker
 
 NAMES_MAX = 10_000
 UNANSWERED_CHANCE = 0.3
@@ -26,7 +30,10 @@ class ChangeClient(WireClient):
     gateway; `joined_ms`: when it sent its last JoinGroup.
     """
 
-    def __init__(self, partitions: Callable[[str], int], *arguments: Any) -> None:
+    def __init__(
+        self, checker: ChangeChecker, partitions: Callable[[str], int], *arguments: Any
+    ) -> None:
+        self.checker = checker
         self.partitions = partitions
         self.connected_ms = self.joined_ms = -1
         self._leads: JoinAnswer | None = None
@@ -43,6 +50,11 @@ class ChangeClient(WireClient):
             then()
         else:
             super()._commit_then(then)
+
+    def _lose(self, code: WireCode) -> None:
+        if self.joining:
+            self.checker.loses(self, code)
+        super()._lose(code)
 
     def join_request(self) -> JoinRequest:
         """See `WireClient`."""

@@ -87,7 +87,7 @@ CHANGE_VARIANTS = (
             Patch(to_coordinator, "is_empty_handed", _always),
         ),
         CHANGE,
-        ("G1", "W2"),
+        ("G1", "G4", "W2"),
     ),
     Variant(
         "change_joins_at_once",

@@ -51,7 +51,7 @@ class ChangeWires(Wires):
         """See `Wires`."""
         world = self.world
         own = self.kernel, name, habits, world.log, self.checker, self.find
-        return ChangeClient(lambda topic: world.topics.get(topic, 0), *own)
+        return ChangeClient(self.checker, lambda topic: world.topics.get(topic, 0), *own)
 
     def draw_habits(self, group: str, name: str) -> WireHabits:
         """See `Wires`. Who hears of a rebalance with its next heartbeat must not be out by then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -250,6 +251,28 @@ def test_a_group_that_is_pinned_is_led_by_clients_of_known_assignors(
     assert not door.to_wire(join("pinned", "consumer", "range"))
     pins(scene, "pinned", None)
     assert door.to_wire(join("later", "consumer", "range"))
+
+
+@pytest.mark.parametrize(
+    ("names", "member_id", "instance", "to_wire"),
+    [
+        (("range",), "m", "i", True),
+        (("range",), "m", None, False),
+        (("range",), "", "i", False),
+        (("own",), "m", "i", False),
+    ],
+)
+def test_an_instance_that_comes_from_another_gateway_is_looked_for(
+    scene: Scene,
+    door: Door,
+    names: tuple[str, ...],
+    member_id: str,
+    instance: str | None,
+    to_wire: bool,
+) -> None:
+    pins(scene, "new", Pin(Machine.CLIENT_LED))
+    asked = replace(join("new", "consumer", *names, member_id=member_id), instance=instance)
+    assert door.to_wire(asked) is to_wire
 
 
 def test_a_group_that_is_pinned_coordinated_refuses_who_would_lead(
