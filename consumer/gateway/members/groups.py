@@ -435,7 +435,7 @@ class WireGroups:
         if gone.ending is WayOut.LEAVES and served.wishes.instance is not None:
             if self.memory is not None and served.remembered:
                 self.memory.forget(served.group, served.to_remember().node, served.agent.name)
-            served.drain = Drain(self.times, self.clock(), set(served.wire.held))
+            served.drain = Drain(self.times, self.clock(), set(served.wire.held) - served.wire.due)
             for message in served.drain.begin(served.wire.revocations):
                 self.tell(served, message)
         elif gone.ending is not WayOut.OVER:

@@ -19,7 +19,9 @@ from .actions import WireTimes
 
 @dataclass(slots=True)
 class Drain:
-    """See the module. The methods return what the agent is to be told."""
+    """See the module. The methods return what the agent is to be told. `held`: what it has, without
+    what it has been asked for already and gives up at once.
+    """
 
     times: WireTimes
     began_ms: int

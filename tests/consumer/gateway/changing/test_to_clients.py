@@ -107,6 +107,18 @@ def test_an_eager_client_has_stopped_when_it_joins() -> None:
     assert scene.world.agents[0].finished
 
 
+@pytest.mark.parametrize(("cooperative", "owned"), [(False, (TP,)), (True, ())])
+def test_who_was_asked_for_all_before_it_joins_is_gone_a_moment_later(
+    cooperative: bool, owned: tuple[TopicPartition, ...]
+) -> None:
+    scene = Scene(cooperative=cooperative)
+    scene.world.tell(0, msg.Revoke(1, (TP,)))
+    assert scene.joins(*owned) == (False, None)
+    assert msg.Revoked(1, {}) in scene.world.agents[0].told
+    scene.world.wait(TIMES.drain_quiet_ms)
+    assert scene.world.agents[0].finished, "the coordinator asks for nothing any more"
+
+
 def test_who_names_other_topics_meanwhile_gets_none_of_them() -> None:
     scene = Scene()
     request = join(
