@@ -47,6 +47,8 @@ TRIED_FIRST = {
     "wire_no_drain": (1,),
     "wire_fenced_goes_on": (124, 213, 389),
     "wire_goes_back": (192,),
+    "change_with_full_hands": (1, 10, 19),
+    "change_commits_unfenced": (527, 1079, 2071, 2184),
 }
 
 

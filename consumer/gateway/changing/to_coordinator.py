@@ -90,12 +90,12 @@ class ToCoordinator:
         group.emptied.pop(named, None)
         if named:
             self._led.dismiss(group.name, named, WHY)
-        if request.member_id:  # it does not know of another id before it is told
+        new = request.as_new()
+        if new is None:
             return self._led.answer(one.ticket, refusal(request, WireCode.UNKNOWN_MEMBER_ID))
         if self._count >= WAITING_MAX:
             return self._led.answer(one.ticket, refusal(request, LATER))
-        fresh = replace(request, named_first=False)
-        self._held.setdefault(group.name, {})[one.ticket] = replace(one, request=fresh)
+        self._held.setdefault(group.name, {})[one.ticket] = replace(one, request=new)
         self._groups_of.setdefault(one.caller.connection, {})[one.ticket] = group.name
         self._count += 1
         group.held += 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 from consumer.gateway.changing.to_clients import GoingOver
 from consumer.gateway.changing.to_coordinator import ToCoordinator, can_come_over
@@ -78,11 +77,11 @@ class MembersEntrance:
                 return self._wire.request(ticket, caller, request)
             if self._to_clients.takes(ticket, caller, request):
                 return None
-            if request.member_id:  # it has left, and does not know of another id before it is told
+            new = request.as_new()
+            if new is None:
                 code = WireCode.UNKNOWN_MEMBER_ID
                 return self.answer(WaitingLed(ticket, caller, request, 0), code)
-            request = replace(request, named_first=False)
-            return self._led.when_seen(self._led.open(name), ticket, caller, request)
+            return self._led.when_seen(self._led.open(name), ticket, caller, new)
         group = self._led.groups.get(name)
         of_clients = isinstance(request, JoinRequest) and is_of_clients(request)
         if isinstance(request, JoinRequest) and not self._led.watching.pins.are_known:

@@ -5,7 +5,7 @@ request. Codes are Kafka's (`WireCode`), times are ms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
@@ -45,6 +45,15 @@ class JoinRequest:
     named_first: bool = True
     may_skip: bool = False
     reason: str = ""
+
+    def as_new(self) -> JoinRequest | None:
+        """The same, of somebody who is given another id before it joins by it. None: it cannot be
+        given one without joining, and must be told that it is nobody, or it would join by an id of
+        which it may never hear.
+        """
+        if self.member_id and (self.instance is not None or not self.named_first):
+            return None
+        return replace(self, member_id="")
 
 
 @dataclass(frozen=True, slots=True)

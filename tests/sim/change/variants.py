@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from consumer.gateway.changing import to_clients, to_coordinator
@@ -13,6 +14,7 @@ from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.wire.requests import JoinRequest
 from consumer.member.joining import registration
+from consumer.offsets import memberless
 from consumer.offsets.memberless import MemberlessCommits
 from tests.sim.mixes import CHANGE
 from tests.sim.weakened import Patch, Variant
@@ -43,7 +45,8 @@ def _nobody(original: Original) -> Original:
 
 def _without_fence(original: Original) -> Original:
     def fence(self: MemberlessCommits, state: Any) -> Any:
-        return ([], []) if self._by_member is not None else original(self, state)
+        ops, members = original(self, state)
+        return [replace(one, version=-1) for one in ops], members
 
     return fence
 
@@ -102,9 +105,12 @@ CHANGE_VARIANTS = (
     ),
     Variant(
         "change_commits_unfenced",
-        "what a member of a generation that is over commits is stored",
-        (Patch(MemberlessCommits, "_fence", _without_fence),),
+        "what a gateway that hung took before is stored, whoever serves its member by now",
+        (
+            Patch(MemberlessCommits, "_fence", _without_fence),
+            Patch(memberless, "_is_served", _always),
+        ),
         CHANGE,
-        ("G2",),
+        ("G2", "I4"),
     ),
 )

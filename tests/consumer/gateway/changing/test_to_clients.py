@@ -4,6 +4,7 @@ and their agents are told. On a gateway's members alone; the coordinator's part 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import Mock, patch
 
 import pytest
@@ -204,3 +205,12 @@ def test_an_instance_goes_over_by_its_name_alone() -> None:
 def test_whose_hands_are_empty(protocols: tuple[tuple[str, bytes], ...], empty: bool) -> None:
     request = JoinRequest("g", "m", 10_000, 10_000, "consumer", protocols)
     assert is_empty_handed(request) is empty
+
+
+def test_who_is_told_that_it_is_nobody_before_it_joins_as_somebody_else() -> None:
+    """An id that it does not hear of would fence an instance, or leave somebody behind."""
+    named = join("m", "g")
+    assert named.as_new() == replace(named, member_id="")
+    assert replace(named, named_first=False).as_new() is None
+    assert replace(named, instance="i").as_new() is None
+    assert replace(named, instance="i", member_id="").as_new() is not None

@@ -143,6 +143,17 @@ def test_an_eager_client_has_stopped_when_it_joins() -> None:
     assert [change.to_wire(n) for n in range(2)] == [[asks(EAGER, "", TP)]] * 2
 
 
+def test_who_can_be_given_another_id_first_waits_with_its_own() -> None:
+    """To be told that it is nobody costs a client of librdkafka two seconds."""
+    change = Change()
+    change.says(OURS)
+    ticket = change._ask(0, replace(asks(COOPERATIVE, change.ids[0]), named_first=True))
+    assert change.answer(0, ticket) is None
+    new = replace(asks(COOPERATIVE), named_first=True)
+    change._ask(1, asks(COOPERATIVE, change.ids[1]))
+    assert change.to_wire(0) == [new], "which is answered MEMBER_ID_REQUIRED there"
+
+
 def test_an_instance_comes_by_its_name_alone() -> None:
     change = Change(instance="i")
     change.says(OURS)
