@@ -16,7 +16,13 @@ from consumer.gateway.client_led.member import COMMITS_MAX, LedMember, WaitingOf
 from consumer.gateway.client_led.translating import to_check
 from consumer.gateway.client_led.watching import LedSeen, Watching
 from consumer.gateway.wire.committing import judged
-from consumer.gateway.wire.requests import Answer, CommitAnswer, CommitRequest, MayCommitRequest
+from consumer.gateway.wire.requests import (
+    Answer,
+    Caller,
+    CommitAnswer,
+    CommitRequest,
+    MayCommitRequest,
+)
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.names import is_partition, shown
@@ -111,7 +117,12 @@ class LedCommits:
         self._answer = answer
 
     def commit(
-        self, group: LedGroup, member: LedMember | None, ticket: int, request: CommitRequest
+        self,
+        group: LedGroup,
+        member: LedMember | None,
+        ticket: int,
+        caller: Caller,
+        request: CommitRequest,
     ) -> bool:
         """Store it, or say why not; whether its member may store anything."""
         code = group.view.commit(to_check(request))
@@ -132,7 +143,9 @@ class LedCommits:
         elif len(member.commits) >= COMMITS_MAX:
             self._answer(ticket, CommitAnswer(WireCode.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            member.commits.append(WaitingOffsets(ticket, request, offsets, refused_codes))
+            member.commits.append(
+                WaitingOffsets(caller.connection, ticket, request, offsets, refused_codes)
+            )
             self.go_on(group, member)
         return True
 
@@ -156,7 +169,8 @@ class LedCommits:
         def ended(codes: Codes | None) -> None:
             member.is_storing = False
             if not member.commits or member.commits[0] is not one:
-                return  # it was answered when its member was gone
+                # it was answered when its member was gone, or its connection
+                return self.go_on(group, member)
             one.tries += 1
             if codes is None and one.tries < TRIES_MAX:
                 self._watching.read_again(group.name)

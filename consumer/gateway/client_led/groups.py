@@ -185,7 +185,7 @@ class LedGroups:
                 self._leave(group, ticket, request)
             case CommitRequest():
                 member = self._served(group, caller, request.member_id, request.instance)
-                if self._commits.commit(group, member, ticket, request) and member is not None:
+                if self._commits.commit(group, member, ticket, caller, request) and member:
                     self._heard(member, caller)
                     state, version = group.view.state, group.seen.version
                     self.of_others.committed(

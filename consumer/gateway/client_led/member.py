@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 
 from consumer.gateway.wire.actions import WireTimes
 from consumer.gateway.wire.parking import HeartbeatInterval, Parked, Presence
-from consumer.gateway.wire.requests import Answer, BeatAnswer, Caller, CommitRequest
+from consumer.gateway.wire.requests import (
+    Answer,
+    BeatAnswer,
+    Caller,
+    CommitAnswer,
+    CommitRequest,
+)
 from zkcoord.core.classic.requests import ClassicBeat
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
@@ -23,6 +29,7 @@ class WaitingOffsets:
     `tries`: how often the state had changed when it was to be stored.
     """
 
+    connection: int
     ticket: int
     request: CommitRequest
     offsets: dict[TopicPartition, tuple[int, str]]
@@ -117,6 +124,11 @@ class LedMember:
         if connection in self.presence.connections:
             if self.beat is not None and self.beat.connection == connection:
                 self.end_beat(now_ms, WireCode.NONE)
+            # its client may have committed more, elsewhere, since it gave this connection up
+            gone = [one for one in self.commits if one.connection == connection]
+            refused = CommitAnswer(WireCode.NOT_COORDINATOR)
+            self._out += [(one.ticket, refused) for one in gone]
+            self.commits = deque(one for one in self.commits if one.connection != connection)
             self.presence.disconnected(now_ms, connection)
 
     # time

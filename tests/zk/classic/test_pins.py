@@ -7,12 +7,14 @@ import pytest
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
 from tests.zk.classic.test_served import held
+from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic import classic_groups, pins
 from zkcoord.zk.classic.holding import LOOK_EVERY_MS
 from zkcoord.zk.port import Create, Delete, SetData
 from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin, encode_pin
+from zkcoord.znodes.paths import Layout
 
 LED, OURS = Pin(Machine.CLIENT_LED, "me@here"), Pin(Machine.COORDINATED)
 
@@ -151,3 +153,18 @@ def test_refusals_that_are_told_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert refusals(side) == []
     assert side.groups is not None
     assert side.groups.seen().refused == {"INCONSISTENT_GROUP_PROTOCOL": 1}
+
+
+def test_who_was_registered_first_is_seen_by_the_next_coordinator_too() -> None:
+    """The one that wrote the first generation was gone before it had looked (change 3384)."""
+    side = side_with()
+    Play(side).run(lines("a enter -> waits"))
+    side.wait(3_000)
+    assert side.view().state.phase is ClassicPhase.COMPLETING
+    side.restart()
+    assert side.view().state.phase is ClassicPhase.COMPLETING
+    ids = Layout.DRAFT.ids(GROUP)
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), ids, f"{ids}/shim")])
+    side.restart()
+    assert side.view().state.phase is ClassicPhase.EMPTY
+    assert [str(one.detail["reason"]) for one in side.records if "reason" in one.detail]

@@ -19,12 +19,17 @@ from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicStat
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
-from zkcoord.zk.classic.edge import Edge
+from zkcoord.zk.classic.edge import Edge, others_in
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.classic.holding import HeldJoins
 from zkcoord.zk.classic.incoming import IncomingRequests
 from zkcoord.zk.classic.pins import Pins
-from zkcoord.zk.classic.served_group import PRESENCES_MAX, Found, ServedClassicGroup
+from zkcoord.zk.classic.served_group import (
+    BOTH_KINDS,
+    PRESENCES_MAX,
+    Found,
+    ServedClassicGroup,
+)
 from zkcoord.zk.port import (
     AclEntry,
     Change,
@@ -52,6 +57,7 @@ from zkcoord.znodes.classic.documents import (
     decode_round,
     decode_state,
     encode_answer,
+    encode_state,
 )
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
@@ -209,17 +215,18 @@ class ClassicGroups:
                 GetData(paths.round(group)),
                 GetChildren(paths.blobs(group)),
                 GetChildren(paths.presences(group)),
+                GetChildren(paths.layout.ids(group)),
             ]
 
         def read(answers: tuple[ReadAnswer, ...]) -> None:
             for number, group in enumerate(now):
-                self._found(group, answers[4 * number : 4 * number + 4])
+                self._found(group, answers[5 * number : 5 * number + 5])
             self._read_next(later)
 
         return self._read(reads, read)
 
     def _found(self, group: str, answers: Sequence[ReadAnswer]) -> None:
-        state, since, blobs, presence = answers
+        state, since, blobs, presence, ids = answers
         decided: ClassicState | Malformed | None = None
         if isinstance(state, Node):
             decided = decode_state(group, state.data)
@@ -228,6 +235,13 @@ class ClassicGroups:
             self._strange.tell(decided)
             above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
             decided = ClassicState(ClassicPhase.EMPTY, above)
+        if decided is not None and decided.phase is ClassicPhase.COMPLETING and others_in(ids):
+            # who led before wrote its first generation, and could not look whether anybody is
+            # registered before it had told its members
+            decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
+            taken_back = SetData(self._paths.state(group), encode_state(decided), -1)
+            self._edge.write([taken_back], lambda refused: None)
+            self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         found = Found(
             decided,

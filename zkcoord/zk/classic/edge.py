@@ -20,6 +20,7 @@ from zkcoord.zk.port import (
     MultiResult,
     Op,
     Port,
+    ReadAnswer,
     ReadDone,
     ReadResult,
     Rejected,
@@ -85,8 +86,7 @@ class Edge:
         def read(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and not self.dead:
                 (answer,) = result.answers
-                found = answer.names if isinstance(answer, Children) else ()
-                then(any(is_member(name) and name != KEEPER for name in found))
+                then(others_in(answer))
 
         self.port.read([GetChildren(self.paths.layout.ids(group))], read)
 
@@ -95,3 +95,9 @@ class Edge:
         for at in range(0, len(paths), OPS_PER_MULTI_MAX - 1):
             part = paths[at : at + OPS_PER_MULTI_MAX - 1]
             self.write([Delete(path) for path in part], lambda refused: None)
+
+
+def others_in(ids: ReadAnswer) -> bool:
+    """Whether anybody is registered in a group whom the coordinator assigns."""
+    found = ids.names if isinstance(ids, Children) else ()
+    return any(is_member(name) and name != KEEPER for name in found)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from consumer.gateway.client_led import asking
+from consumer.gateway.client_led.member import LedMember, WaitingOffsets
 from consumer.gateway.wire.requests import (
+    CommitAnswer,
     CommitRequest,
     HeartbeatRequest,
     JoinRequest,
@@ -429,3 +431,15 @@ def test_what_is_read_at_once_is_bounded() -> None:
     refs = [BlobRef(str(n), 200_000) for n in range(5)]
     assert [len(part) for part in parts_of(refs)] == [2, 2, 1]
     assert [len(part) for part in parts_of([BlobRef(str(n), 1) for n in range(501)])] == [500, 1]
+
+
+def test_a_commit_is_not_stored_whose_connection_is_gone() -> None:
+    """Its client may have committed more at another gateway since (simulator, change 3232)."""
+    member = LedMember("g", "m", None, SESSION_MS, TIMES)
+    asked = CommitRequest("g", "m", 1, {TP: (1, "")})
+    for connection in (1, 2):
+        member.heard(0, connection)
+        member.commits.append(WaitingOffsets(connection, connection, asked, {}))
+    member.disconnected(0, 1)
+    assert member.take() == [(1, CommitAnswer(WireCode.NOT_COORDINATOR))]
+    assert [one.connection for one in member.commits] == [2]
