@@ -62,6 +62,7 @@ class ServedSide:
         self.records: list[Record] = []
         self.failures: list[str] = []
         self.registered: dict[str, Registrants] = {}  # whom the coordinator assigns, by group
+        self.looks = 0  # how often it was asked for that
         self.groups: ClassicGroups | None = None
         self.names: dict[int, str] = {}
         self.answers: dict[int, ClassicAnswer] = {}
@@ -98,12 +99,16 @@ class ServedSide:
             lambda: self.kernel.now,
             self.records.append,
             self.failures.append,
-            lambda group: self.registered.get(group, Registrants.NOBODY),
+            self._registered,
             options=self.options,
             figures=ClassicFigures(lambda: WALL_MS + self.kernel.now),
         )
         self.groups.begin()
         self.settle()
+
+    def _registered(self, group: str) -> Registrants:
+        self.looks += 1
+        return self.registered.get(group, Registrants.NOBODY)
 
     def settle(self) -> None:
         """What is under way ends."""

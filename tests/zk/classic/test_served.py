@@ -100,6 +100,21 @@ def test_who_would_lead_waits_until_the_last_members_have_gone() -> None:
     assert [side.answers[one].code for one in tickets] == [WireCode.MEMBER_ID_REQUIRED] * 2
 
 
+def test_a_group_is_looked_at_once_however_many_wait_for_it() -> None:
+    """To look is as much work as it has members: a group of 1,000 that changes has 500 there of
+    whom each waits for 500.
+    """
+    side = ServedSide(OPTIONS)
+    side.registered[GROUP] = Registrants.LEAVING
+    for number in range(30):
+        side.send(replace(HELD, fresh_id=f"m{number}", named_first=True), 0)
+    side.settle()
+    before = side.looks
+    side.wait(10 * LOOK_EVERY_MS)
+    assert 5 <= side.looks - before <= 15
+    assert not side.answers
+
+
 def test_who_is_gone_waits_no_more() -> None:
     side = ServedSide(OPTIONS)
     gone, stays = held(side, Registrants.LEAVING)

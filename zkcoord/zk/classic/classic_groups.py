@@ -325,6 +325,12 @@ class ClassicGroups:
             return self._reply(ticket, classic_refusal(ask.request, WireCode.UNKNOWN_MEMBER_ID))
         return self._serve(ticket, ask)
 
+    def _waits(self, name: str) -> bool:
+        """Whether who would lead a group still waits until nobody is registered in it."""
+        group = self._groups.get(name)
+        is_led = group is not None and bool(group.members)
+        return not is_led and self._will_be_free(name, self._registered(name))
+
     def _will_be_free(self, group: str, registered: Registrants) -> bool:
         """Whether who is registered is on the way out: to go, or to be led by a client."""
         if registered is Registrants.CLIENTS:
@@ -393,7 +399,7 @@ class ClassicGroups:
         """Do what is due."""
         now = self._edge.clock()
         if not self._edge.dead:
-            for ticket, ask in self._held.due(now):
+            for ticket, ask in self._held.due(now, self._waits):
                 self._serve_held(ticket, ask)
         while not self._edge.dead and (group := self._wakes.pop(now)) is not None:
             group.tick()
