@@ -17,6 +17,7 @@ from consumer.gateway.changing.to_clients import is_empty_handed
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
+from consumer.gateway.client_led.waiting import WAITING_MAX
 from consumer.gateway.wire.requests import (
     JoinAnswer,
     JoinRequest,
@@ -28,6 +29,7 @@ from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
 
+LATER = WireCode.COORDINATOR_LOAD_IN_PROGRESS
 WHY = "its group is the coordinator's from now on"
 
 
@@ -37,7 +39,9 @@ class ToCoordinator:
     def __init__(self, led: LedGroups, go_on: Callable[[LedGroup, WaitingLed], None]) -> None:
         self._led = led
         self._go_on = go_on
-        self._held: dict[str, list[WaitingLed]] = {}
+        self._held: dict[str, dict[int, WaitingLed]] = {}  # of groups, by their tickets
+        self._groups_of: dict[int, dict[int, str]] = {}  # the same of connections
+        self._count = 0
 
     def takes(self, group: LedGroup, one: WaitingLed) -> bool:
         """Whether a request of a group that comes over is answered here, or waits."""
@@ -88,40 +92,50 @@ class ToCoordinator:
             self._led.dismiss(group.name, named, WHY)
         if request.member_id:  # it does not know of another id before it is told
             return self._led.answer(one.ticket, refusal(request, WireCode.UNKNOWN_MEMBER_ID))
+        if self._count >= WAITING_MAX:
+            return self._led.answer(one.ticket, refusal(request, LATER))
         fresh = replace(request, named_first=False)
-        self._held.setdefault(group.name, []).append(replace(one, request=fresh))
+        self._held.setdefault(group.name, {})[one.ticket] = replace(one, request=fresh)
+        self._groups_of.setdefault(one.caller.connection, {})[one.ticket] = group.name
+        self._count += 1
         group.held += 1
         return None
 
     def look(self, group: LedGroup) -> None:
         """It was read: those that have waited for its last member go on."""
         if not group.goes_over or not group.view.state.members:
-            for one in self._held.pop(group.name, []):
-                group.held -= 1
+            for one in tuple(self._held.get(group.name, {}).values()):
+                self._forget(group, one)
                 self._go_on(group, one)
 
     def disconnected(self, connection: int) -> None:
         """A client's connection is gone: it waits no more."""
-        self._end(lambda one: one.caller.connection == connection)
+        for ticket, name in tuple(self._groups_of.get(connection, {}).items()):
+            self._end(name, self._held[name][ticket])
 
     def close(self) -> None:
         """The gateway ends."""
-        self._end(lambda one: True)
-
-    def _end(self, ends: Callable[[WaitingLed], bool]) -> None:
         for name, held in tuple(self._held.items()):
-            gone, stay = [one for one in held if ends(one)], [one for one in held if not ends(one)]
-            if not gone:
-                continue
-            group = self._led.groups[name]
-            group.held -= len(gone)
-            if stay:
-                self._held[name] = stay
-            else:
-                del self._held[name]
-            for one in gone:
-                self._led.answer(one.ticket, refusal(one.request, WireCode.NOT_COORDINATOR))
-            self._led.drop_if_idle(group)
+            for one in tuple(held.values()):
+                self._end(name, one)
+
+    def _end(self, name: str, one: WaitingLed) -> None:
+        group = self._led.groups[name]
+        self._forget(group, one)
+        self._led.answer(one.ticket, refusal(one.request, WireCode.NOT_COORDINATOR))
+        self._led.drop_if_idle(group)
+
+    def _forget(self, group: LedGroup, one: WaitingLed) -> None:
+        """It waits no more."""
+        connection = one.caller.connection
+        held, groups = self._held[group.name], self._groups_of[connection]
+        del held[one.ticket], groups[one.ticket]
+        if not held:
+            del self._held[group.name]
+        if not groups:
+            del self._groups_of[connection]
+        self._count -= 1
+        group.held -= 1
 
 
 def can_come_over(state: ClassicState) -> bool:

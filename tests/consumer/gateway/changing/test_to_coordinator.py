@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from consumer.gateway.changing import to_coordinator
 from consumer.gateway.changing.to_coordinator import can_come_over
 from consumer.gateway.wire.requests import (
     Caller,
@@ -180,6 +181,23 @@ def test_who_waits_goes_with_its_connection_and_with_the_gateway() -> None:
     change.doors[0].entrance.close()
     assert change.answer(0, stays).code is WireCode.NOT_COORDINATOR
     assert not change.doors[0].gateway.led.groups
+
+
+def test_many_that_wait_are_bounded_and_go_each_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that closes is no work of what waits for others: 4,000 of them took 21 s."""
+    monkeypatch.setattr(to_coordinator, "WAITING_MAX", 3)
+    change = Change()
+    change.says(OURS)
+    waits = [change._ask(0, asks(COOPERATIVE), connection) for connection in (10, 10, 11)]
+    full = change.ask(0, asks(COOPERATIVE), 12)
+    assert full.code is WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    change.doors[0].entrance.disconnected(10)
+    codes = [one and one.code for one in (change.answer(0, ticket) for ticket in waits)]
+    assert codes == [WireCode.NOT_COORDINATOR] * 2 + [None]
+    assert change.ask(0, asks(COOPERATIVE), 12) is None, "there is room again"
+    for n, member_id in enumerate(change.ids):
+        change.comes(n, asks(COOPERATIVE, member_id), 13)
+    assert change.to_wire(0) == [asks(COOPERATIVE)] * 3
 
 
 def test_who_cannot_come_over_is_refused_when_it_is_new() -> None:
