@@ -17,6 +17,7 @@ from consumer.gateway.members.wire_group import ServedMember
 from consumer.gateway.wire.judging import COOPERATIVE
 from consumer.gateway.wire.requests import Caller, JoinRequest
 from consumer.gateway.wire.subscription import decode_subscription
+from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Subscription
 from zkcoord.znodes.classic.consumer_blobs import BadBlobError
 
@@ -61,7 +62,8 @@ class GoingOver:
         served = group.members.get(named)
         if served is None:
             return False
-        if is_empty_handed(request):
+        is_its_own = group.known(named, request.instance) is WireCode.NONE
+        if is_its_own and is_empty_handed(request):
             served.wire.leave(WHY)
             self._wire.touched(served)
             return False
@@ -75,7 +77,7 @@ def is_empty_handed(request: JoinRequest) -> bool:
     """Whether a client joins with nothing: all that it was given it has stopped, or given up."""
     if any(name not in COOPERATIVE for name, _ in request.protocols):
         return True
-    try:
-        return not any(decode_subscription(blob).owned for _, blob in request.protocols)
+    try:  # of the first that is known, as who joins is judged by: to read is work
+        return bool(request.protocols) and not decode_subscription(request.protocols[0][1]).owned
     except BadBlobError:
         return False

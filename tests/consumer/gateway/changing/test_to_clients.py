@@ -4,9 +4,12 @@ and their agents are told. On a gateway's members alone; the coordinator's part 
 
 from __future__ import annotations
 
+from unittest.mock import Mock, patch
+
 import pytest
 
 from consumer.core import messages as msg
+from consumer.gateway.changing import to_clients
 from consumer.gateway.changing.to_clients import GoingOver, is_empty_handed
 from consumer.gateway.wire.requests import (
     BeatAnswer,
@@ -16,7 +19,7 @@ from consumer.gateway.wire.requests import (
     JoinRequest,
     SyncRequest,
 )
-from consumer.gateway.wire.subscription import encode_subscription
+from consumer.gateway.wire.subscription import decode_subscription, encode_subscription
 from tests.consumer.gateway.members.test_groups import TIMES, TP, World, join
 from tests.consumer.gateway.members.test_handing_over import Remembering
 from zkcoord.core.error_codes import WireCode
@@ -147,6 +150,35 @@ def test_who_is_not_a_member_here_is_left_to_others() -> None:
     assert scene.world.groups.groups["g"].members
 
 
+def test_another_instance_does_not_send_a_member_away() -> None:
+    scene = Scene(instance="i")
+    scene.world.join(instance="j", protocols=(("range", encode_subscription(["t"])),))
+    scene.instance = "j"
+    takes, answer = scene.joins()
+    assert takes and answer is not None and answer.code is WireCode.FENCED_INSTANCE_ID
+    assert not scene.world.groups.is_leaving("g")
+
+
+def test_who_lists_nothing_stays() -> None:
+    scene = Scene()
+    request = join(scene.member_id, protocols=())
+    assert scene.going.takes(99, Caller(1, "me", "host"), request)
+    assert scene.world.answers[99].code is WireCode.INCONSISTENT_GROUP_PROTOCOL
+    assert not scene.world.groups.is_leaving("g")
+
+
+def test_much_that_is_owned_is_read_once() -> None:
+    """4 MiB of the same assignor, again and again, kept all members of a gateway waiting 2.7 s."""
+    blob = encode_subscription(map(str, range(10_000)))
+    request = JoinRequest(
+        "g", "m", 10_000, 10_000, "consumer", (("cooperative-sticky", blob),) * 50
+    )
+    reads = Mock(wraps=decode_subscription)
+    with patch.object(to_clients, "decode_subscription", reads):
+        assert is_empty_handed(request)
+    assert reads.call_count == 1
+
+
 def test_an_instance_goes_over_by_its_name_alone() -> None:
     scene = Scene(instance="i")
     scene.member_id = ""
@@ -162,6 +194,11 @@ def test_an_instance_goes_over_by_its_name_alone() -> None:
         ((("cooperative-sticky", encode_subscription(["t"])),), True),
         ((("cooperative-sticky", encode_subscription(["t"], [TP])),), False),
         ((("cooperative-sticky", b"junk"),), False),
+        (
+            ((("cooperative-sticky", encode_subscription(["t"])), ("cooperative-sticky", b"junk"))),
+            True,
+        ),
+        ((), False),
     ],
 )
 def test_whose_hands_are_empty(protocols: tuple[tuple[str, bytes], ...], empty: bool) -> None:
