@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.test_groups_led import Led, led, member, run, state
 from tests.znodes.test_gateway_nodes import CLIENT
+from zkcoord.admin import group_machine
 from zkcoord.cli import groups_machine
 from zkcoord.core.model import GroupMode, Malformed, Mode
 from zkcoord.zk.sync.client import SyncClient
@@ -114,6 +115,28 @@ def test_who_comes_just_then_is_not_left_alone(
     status, _, err = run("groups", "machine", "billing", "client-led")
     assert status != 0 and "(shim)" in err
     assert said(led, "billing") is None
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"version":1,"machine":"auto"}'])
+def test_what_cannot_be_read_is_named_and_is_said_again(led: Led, run: Run, data: bytes) -> None:
+    run("groups", "machine", "g", "client-led")
+    led.world.client.set(led.paths.pin("g"), data)
+    status, out, err = run("groups", "machine", "g")
+    assert (status, out) == (0, "g: auto; it has no members now\n")
+    assert f"{led.paths.pin('g')} cannot be read (" in err and "say it again" in err
+    assert run("groups", "machine", "g", "coordinated")[2] == ""
+    assert said(led, "g") is Machine.COORDINATED
+
+
+def test_no_more_is_said_than_is_taken(led: Led, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_machine, "PINS_MAX", 2)
+    for group in ("a", "b"):
+        assert run("groups", "machine", group, "client-led")[0] == 0
+    status, _, err = run("groups", "machine", "c", "client-led")
+    assert status != 0 and "there are 2 such words below" in err
+    assert run("groups", "machine", "a", "coordinated")[0] == 0, "it is there already"
+    assert run("groups", "machine", "b", "auto")[0] == 0
+    assert run("groups", "machine", "c", "client-led")[0] == 0
 
 
 def test_a_word_that_is_none(led: Led, run: Run) -> None:

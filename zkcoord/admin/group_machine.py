@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from zkcoord.admin.common import some, write_refused
 from zkcoord.admin.offsets.reset import make
-from zkcoord.core.model import GroupMode
+from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import (
     AclEntry,
@@ -16,6 +16,7 @@ from zkcoord.zk.port import (
     Committed,
     Create,
     Delete,
+    Denied,
     GetChildren,
     GetData,
     Node,
@@ -23,12 +24,12 @@ from zkcoord.zk.port import (
     SetData,
     Unanswered,
 )
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
+from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
 from zkcoord.znodes.names import is_topic
 from zkcoord.znodes.paths import Layout, parents
@@ -41,13 +42,20 @@ def set_machine(
     client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: tuple[AclEntry, ...]
 ) -> None:
     """Say it (None: auto). Raises `RefusedError`."""
-    path = ClassicPaths(layout).pin(group)
+    paths = ClassicPaths(layout)
+    path = paths.pin(group)
     if pin is not None:
         for above in parents(path):
             make(client, Create(above, b"", acl=acl))
     for _ in range(TRIES_MAX):
         client.sync()
-        (node,) = client.see([GetData(path)])
+        node, above_all = client.see([GetData(path), GetData(paths.pins)])
+        there = above_all.stat.num_children if isinstance(above_all, Node) else 0
+        if pin is not None and not isinstance(node, Node) and there >= PINS_MAX:
+            raise RefusedError(
+                f"there are {there} such words below {paths.pins}, and coordinators and gateways"
+                f" take {PINS_MAX}: take back those of groups that are gone (auto)"
+            )
         op = _change(path, node if isinstance(node, Node) else None, pin, acl)
         if op is None:
             return
@@ -64,6 +72,18 @@ def set_machine(
         f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
         " uses it, then try again"
     )
+
+
+def unreadable_pin(client: SyncClient, layout: Layout, group: str) -> str:
+    """Why nobody can read what was said; "" where one can, or nothing was."""
+    path = ClassicPaths(layout).pin(group)
+    (node,) = client.read([GetData(path)])
+    if isinstance(node, Denied):
+        return not_allowed(path, node)
+    found = decode_pin(group, node.data) if isinstance(node, Node) else None
+    if isinstance(found, Malformed):
+        return f"{path} cannot be read ({found.reason}), and says nothing: say it again"
+    return ""
 
 
 def _change(path: str, node: Node | None, pin: Pin | None, acl: tuple[AclEntry, ...]) -> Op | None:

@@ -13,6 +13,7 @@ from zkcoord.admin.group_machine import (
     machine_waits,
     no_leader_for,
     set_machine,
+    unreadable_pin,
 )
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
@@ -92,6 +93,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 set_machine(client, layout, args.group, _pin(before), options.acl)
                 raise RefusedError(refusal)
         said = pinned(client, layout, args.group)
+        problem = unreadable_pin(client, layout, args.group)
     waits = machine_waits(found, said)
     runs = _runs(found)
     if args.json:
@@ -107,6 +109,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         out(printable(f"{args.group}: {AUTO if said is None else said.value}; {now}") + "\n")
         if waits:
             err(f"zkcoord groups: {printable(waits)}\n")
+    if problem:
+        err(f"zkcoord groups: {printable(problem)}\n")
     return 0
 
 

@@ -133,6 +133,17 @@ def test_many_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.of(f"a{number}") for number in range(5)] == [Machine.CLIENT_LED] * 5
 
 
+def test_of_too_many_all_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "PINS_MAX", 3)
+    side = side_with()
+    for number in (4, 1, 3, 0, 2):
+        side.write([Create(PATHS.pin(f"a{number}"), encode_pin(LED))])
+    side.restart()
+    assert side.groups is not None
+    found = side.groups._pins
+    assert [n for n in range(5) if found.of(f"a{n}") is not None] == [0, 1, 2]
+
+
 def test_refusals_that_are_told_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classic_groups, "REFUSED_MAX", 0)
     side = side_with(OURS)

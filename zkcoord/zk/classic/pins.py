@@ -44,8 +44,10 @@ class Pins:
             if isinstance(result, ReadDone) and port is self._port:
                 (answer,) = result.answers
                 found = answer.names if isinstance(answer, Children) else ()
-                groups = [name for name in found if names.is_group(name)][:PINS_MAX]
-                self._pins = {name: pin for name, pin in self._pins.items() if name in groups}
+                # of too many the same ones for all who read them
+                groups = sorted(name for name in found if names.is_group(name))[:PINS_MAX]
+                kept = self._pins.keys() & set(groups)
+                self._pins = {name: self._pins[name] for name in kept}
                 self._read(port, groups, then)
 
         port.read([GetChildren(self._paths.pins)], listed)
