@@ -11,6 +11,8 @@ The coordinator lets nobody lead before all have left, so a partition is never o
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from consumer.core import messages as msg
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.wire_group import ServedMember
@@ -18,7 +20,7 @@ from consumer.gateway.wire.judging import COOPERATIVE
 from consumer.gateway.wire.requests import Caller, JoinRequest
 from consumer.gateway.wire.subscription import decode_subscription
 from zkcoord.core.error_codes import WireCode
-from zkcoord.core.model import Subscription
+from zkcoord.core.model import Subscription, TopicPartition
 from zkcoord.znodes.classic.consumer_blobs import BadBlobError
 
 WHY = "its group is led by a client from now on"
@@ -63,7 +65,7 @@ class GoingOver:
         if served is None:
             return False
         is_its_own = group.known(named, request.instance) is WireCode.NONE
-        if is_its_own and is_empty_handed(request):
+        if is_its_own and is_empty_handed(request, served.wire.held.keys() | served.wire.has):
             served.wire.leave(WHY)
             self._wire.touched(served)
             return False
@@ -73,11 +75,16 @@ class GoingOver:
         return True
 
 
-def is_empty_handed(request: JoinRequest) -> bool:
-    """Whether a client joins with nothing: all that it was given it has stopped, or given up."""
+def is_empty_handed(request: JoinRequest, given: Set[TopicPartition] | None = None) -> bool:
+    """Whether a client joins with nothing: all that it was given it has stopped, or given up.
+    `given`: what it may have, where that is known; what else it names it has from nobody.
+    """
     if any(name not in COOPERATIVE for name, _ in request.protocols):
         return True
+    if not request.protocols:
+        return False
     try:  # of the first that is known, as who joins is judged by: to read is work
-        return bool(request.protocols) and not decode_subscription(request.protocols[0][1]).owned
+        owned = decode_subscription(request.protocols[0][1]).owned
     except BadBlobError:
         return False
+    return not (owned if given is None else owned & given)

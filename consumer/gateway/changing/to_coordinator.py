@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from consumer.gateway.changing.to_clients import is_empty_handed
-from consumer.gateway.client_led.group import LedGroup, WaitingLed
+from consumer.gateway.client_led.group import Emptied, LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
 from consumer.gateway.client_led.waiting import WAITING_MAX
@@ -28,6 +28,9 @@ from consumer.gateway.wire.requests import (
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
+
+TOLD_MAX = 3
+"""So often a member is told in a generation that it has nothing: a client gives up all at once."""
 
 LATER = WireCode.COORDINATOR_LOAD_IN_PROGRESS
 WHY = "its group is the coordinator's from now on"
@@ -56,7 +59,7 @@ class ToCoordinator:
             if is_member:
                 return False
             self._led.answer(one.ticket, refusal(request, WireCode.INCONSISTENT_GROUP_PROTOCOL))
-        elif is_member and not is_empty_handed(request):
+        elif is_member and not is_empty_handed(request) and self._may_give_up(group, request):
             self._empty(group, one, request)
         elif request.member_id and not is_member:
             self._led.answer(one.ticket, JoinAnswer(knows, request.member_id))
@@ -68,19 +71,30 @@ class ToCoordinator:
         """It goes on in its generation, in which it will be told that it has nothing."""
         generation = group.view.state.generation
         protocol = next(name for name, _ in request.protocols if name in OURS)
-        group.emptied[request.member_id] = (generation, protocol)
+        emptied = group.emptied.get(request.member_id)
+        if emptied is None or emptied.generation != generation:
+            emptied = group.emptied[request.member_id] = Emptied(generation, protocol)
+        emptied.is_due, emptied.protocol = True, protocol
         answer = JoinAnswer(WireCode.NONE, request.member_id, generation, protocol, CONSUMER)
         self._led.answer(one.ticket, answer)
 
     def _sync(self, group: LedGroup, one: WaitingLed, request: SyncRequest) -> bool:
-        generation, protocol = group.emptied.get(request.member_id, (-1, ""))
-        if generation != request.generation:
+        emptied = group.emptied.get(request.member_id)
+        if emptied is None or not emptied.is_due or emptied.generation != request.generation:
             return False
-        del group.emptied[request.member_id]
-        self._led.answer(
-            one.ticket, SyncAnswer(WireCode.NONE, (), protocol, protocol_type=CONSUMER)
-        )
+        emptied.is_due = False
+        emptied.told += 1
+        answer = SyncAnswer(WireCode.NONE, (), emptied.protocol, protocol_type=CONSUMER)
+        self._led.answer(one.ticket, answer)
         return True
+
+    def _may_give_up(self, group: LedGroup, request: JoinRequest) -> bool:
+        """Whether a member that owns something is told once more that it has nothing. One that does
+        not listen is out, or the others would wait for as long as it likes.
+        """
+        emptied = group.emptied.get(request.member_id)
+        is_now = emptied is not None and emptied.generation == group.view.state.generation
+        return emptied is None or not is_now or emptied.told < TOLD_MAX
 
     def _comes(self, group: LedGroup, one: WaitingLed, request: JoinRequest) -> None:
         """It leaves, and comes again as somebody new, who waits."""

@@ -45,10 +45,22 @@ class LedAsk:
 
 
 @dataclass(slots=True, eq=False)
+class Emptied:
+    """A member that is to be told that it has nothing, in this generation, and with what protocol.
+    `is_due`: it has joined and is told that with SyncGroup; `told`: how often it was.
+    """
+
+    generation: int
+    protocol: str
+    is_due: bool = True
+    told: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class LedGroup:
     """See the module. `goes_over`: the coordinator is to assign it from now on; `emptied`: members
-    that are to be told that they have nothing, with the generation and the protocol in which they
-    are; `held`: how many wait until it has no member any more.
+    that are to be told that they have nothing; `held`: how many wait until it has no member any
+    more.
     """
 
     name: str
@@ -58,7 +70,7 @@ class LedGroup:
     waiting: deque[WaitingLed] = field(default_factory=deque)
     wake_ms: int | None = None
     goes_over: bool = False
-    emptied: dict[str, tuple[int, str]] = field(default_factory=dict)
+    emptied: dict[str, Emptied] = field(default_factory=dict)
     held: int = 0
 
     @property

@@ -150,6 +150,15 @@ def test_who_is_not_a_member_here_is_left_to_others() -> None:
     assert scene.world.groups.groups["g"].members
 
 
+def test_who_owns_what_it_has_from_nobody_is_not_waited_for() -> None:
+    """It would keep all others of its group waiting, for as long as it names that."""
+    scene = Scene()
+    other = TopicPartition("t", 7)
+    assert scene.joins(TP, other)[0] is True
+    assert scene.joins(other) == (False, None)
+    assert scene.world.groups.is_leaving("g")
+
+
 def test_another_instance_does_not_send_a_member_away() -> None:
     scene = Scene(instance="i")
     scene.world.join(instance="j", protocols=(("range", encode_subscription(["t"])),))

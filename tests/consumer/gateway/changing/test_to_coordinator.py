@@ -121,6 +121,21 @@ def test_who_owns_something_gives_it_up_in_its_generation() -> None:
     assert change.to_wire(0) == []
 
 
+def test_who_gives_up_nothing_is_out() -> None:
+    """A client that does not listen keeps the others waiting no longer than this."""
+    change = Change()
+    change.says(OURS)
+    one = change.ids[0]
+    for _ in range(to_coordinator.TOLD_MAX):
+        for _ in range(2):  # as often as its connection is lost
+            assert change.ask(0, asks(COOPERATIVE, one, TP)).code is WireCode.NONE
+        sync = SyncRequest(GROUP, one, change.generation)
+        assert change.ask(0, sync) == SyncAnswer(WireCode.NONE, (), COOPERATIVE)
+    assert change.ask(0, asks(COOPERATIVE, one, TP)).code is WireCode.UNKNOWN_MEMBER_ID
+    change.scene.wait(100)
+    assert change.ask(1, HeartbeatRequest(GROUP, one, 1)).code is WireCode.UNKNOWN_MEMBER_ID
+
+
 def test_nobody_joins_before_all_have_left() -> None:
     change = Change()
     change.says(OURS)
