@@ -115,6 +115,15 @@ def test_a_group_is_looked_at_once_however_many_wait_for_it() -> None:
     assert not side.answers
 
 
+def test_who_names_a_member_id_is_told_at_once_that_it_is_nobody() -> None:
+    """It may be a member of the other kind whose gateway is gone, and would wait for itself."""
+    side = ServedSide(OPTIONS)
+    side.registered[GROUP] = Registrants.LEAVING
+    ticket = side.send(replace(HELD, member_id="of another gateway"), 0)
+    side.settle()
+    assert side.answers[ticket].code is WireCode.UNKNOWN_MEMBER_ID
+
+
 def test_who_is_gone_waits_no_more() -> None:
     side = ServedSide(OPTIONS)
     gone, stays = held(side, Registrants.LEAVING)

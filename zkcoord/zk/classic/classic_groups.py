@@ -309,7 +309,11 @@ class ClassicGroups:
         code = WireCode.NONE
         if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
             registered = self._registered(ask.group)
-            if self._will_be_free(ask.group, registered):
+            will_be_free = self._will_be_free(ask.group, registered)
+            if will_be_free and ask.request.member_id:  # of what it still has it is to let go
+                unknown = classic_refusal(ask.request, WireCode.UNKNOWN_MEMBER_ID)
+                return self._reply(ticket, unknown)
+            if will_be_free:
                 return self._held.hold(self._edge.clock(), self._tickets[ticket], ticket, ask)
             why = self._why_not(ask.group, registered)
             if why and self._may_be_assigned(ask.group, ask.request):
