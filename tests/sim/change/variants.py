@@ -62,7 +62,7 @@ def _waits_for_nobody(original: Original) -> Original:
 def _to_the_wire(original: Original) -> Original:
     def serve(self: MembersEntrance, group: LedGroup, one: WaitingLed) -> None:
         request = one.request
-        comes = isinstance(request, JoinRequest) and not request.named_first
+        comes = isinstance(request, JoinRequest) and not request.member_id
         if comes and self._comes_over(group):
             return self._wire.request(one.ticket, one.caller, request)
         return original(self, group, one)
