@@ -52,7 +52,7 @@ def test_what_there_is_and_what_waits() -> None:
     group.waiting.clear()
     served = next(iter(led.groups[GROUP].members.values()))
     asked = CommitRequest(GROUP, served.member_id, scene.generation, {TP: (1, "")})
-    served.commits.append(WaitingOffsets(0, asked, {}))
+    served.commits.append(WaitingOffsets(9, 0, asked, {}))
     assert led_served(led).waits["commit"] == 1
     served.commits.clear()
     assert led_served(led).states["PreparingRebalance"] == 1
