@@ -100,8 +100,8 @@ def test_an_operators_word_keeps_shims_out(rig: Rig) -> None:
     rig.zk.delete(pin)
     first = rig.member("first", "t").joined()
     put(rig, pin, encode_pin(Pin(Machine.CLIENT_LED)))
-    rig.member("second", "t").joined()
-    assert not first.said(msg.Failed), "a group that has members stays what it is"
+    kept_out(rig, rig.member("second", "t"), "zkcoord groups machine")
+    assert not first.said(msg.Failed), "who is a member stays one until it stops"
 
 
 def asks(rig: Rig) -> ClassicAnswer:

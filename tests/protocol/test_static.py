@@ -149,7 +149,7 @@ def test_a_rival_that_goes_at_the_same_moment_is_looked_for_again(rig: Rig) -> N
     )
 
 
-LOOKED_AT_ALONE = 2
+LOOKED_AT_ALONE = 3
 
 
 def test_a_large_group_is_read_in_full_requests(rig: Rig) -> None:
