@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zkcoord.admin.common import Progress, children, some, write_refused
+from zkcoord.admin.common import Progress, children, refuse_led, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.core.classic.requests import ClassicDelete
 from zkcoord.core.error_codes import WireCode
@@ -24,7 +24,6 @@ from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     decode_answer,
-    decode_state,
     encode_ask,
 )
 from zkcoord.znodes.classic.paths import ClassicPaths, request_name
@@ -68,13 +67,11 @@ class LedPart:
         return 1 + len(children(below, path)) if isinstance(node, Node) else 0
 
     def refusal(self) -> str:
-        """What stands against it; "" where nothing does."""
-        reads = [GetData(self._paths.state(self._group)), GetData(self._layout.leader)]
-        state, leader = self._client.see(reads)
-        decided = decode_state(self._group, state.data) if isinstance(state, Node) else None
-        if decided is not None and not isinstance(decided, Malformed) and decided.members:
-            members = some(sorted(one.member_id for one in decided.members))
-            return f"the group {self._group} has members ({members}): stop them first"
+        """What stands against it; "" where nothing does. Raises `RefusedError` where it has
+        members.
+        """
+        refuse_led(self._client, self._layout, self._group)
+        (leader,) = self._client.see([GetData(self._layout.leader)])
         if not isinstance(leader, Node):
             return NOBODY_LEADS.format(group=self._group, leader=self._layout.leader)
         return ""
