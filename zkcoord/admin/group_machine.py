@@ -27,7 +27,7 @@ from zkcoord.zk.port import (
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot
-from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
+from zkcoord.znodes.classic.consumer_blobs import known_assignors
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
@@ -127,7 +127,7 @@ def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
             f"the group has members that list no assignor that the coordinator knows"
             f" ({some(sorted(staying))}), and stays what it is until they have stopped"
         )
-    if led and not set.intersection(*(_known(group, one) for one in led)):
+    if led and not frozenset.intersection(*(_known(group, one) for one in led)):
         return (
             f"the group has members that have no assignor in common that the coordinator knows"
             f" ({some(names)}), and stays what it is until they have"
@@ -139,10 +139,10 @@ def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
     )
 
 
-def _known(group: GroupSnapshot, member: LedMemberSnapshot) -> set[str]:
+def _known(group: GroupSnapshot, member: LedMemberSnapshot) -> frozenset[str]:
     """The assignors with which the coordinator can assign to it."""
     kind = group.led.protocol_type if group.led is not None else ""
-    return {OURS[name] for name in member.protocols if name in OURS and kind == CONSUMER}
+    return known_assignors(kind, member.protocols)
 
 
 def lists_of_clients(client: SyncClient, layout: Layout, group: str) -> list[tuple[str, ...]]:

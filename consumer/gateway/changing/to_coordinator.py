@@ -27,7 +27,7 @@ from consumer.gateway.wire.requests import (
 )
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.error_codes import WireCode
-from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS, known_assignors
 
 TOLD_MAX = 3
 """So often a member is told in a generation that it has nothing: a client gives up all at once."""
@@ -154,5 +154,8 @@ class ToCoordinator:
 
 def can_come_over(state: ClassicState) -> bool:
     """Whether the coordinator knows how to assign to all members of a group that a client leads."""
-    known = [{OURS[name] for name, _ in one.protocols if name in OURS} for one in state.members]
-    return state.protocol_type == CONSUMER and bool(known and set.intersection(*known))
+    known = [
+        known_assignors(state.protocol_type, (name for name, _ in one.protocols))
+        for one in state.members
+    ]
+    return bool(known and frozenset.intersection(*known))

@@ -154,7 +154,6 @@ class MembersEntrance:
         request = one.request
         is_led, always = group.is_led, self._always_led(group.name)
         joins = isinstance(request, JoinRequest)
-        group.goes_over = self._comes_over(group)
         if not always and self._may_be_assigned(group, request):
             return self._wire.request(one.ticket, one.caller, request)
         if group.goes_over and self._to_coordinator.takes(group, one):

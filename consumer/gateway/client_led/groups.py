@@ -164,9 +164,9 @@ class LedGroups:
                 self._touched(member)
         for member in tuple(group.members.values()):
             self._commits.go_on(group, member)
+        self.looked(group)
         while group.waiting and self.watching.is_current(name):
             self.serve(group, self._waiting.next_of(group))
-        self.looked(group)
         self.drop_if_idle(group)
 
     # requests

@@ -35,7 +35,7 @@ from zkcoord.core.classic.requests import (
 )
 from zkcoord.core.classic.state import INSTANCE_CHARS_MAX, PROTOCOL_CHARS_MAX, too_large
 from zkcoord.core.error_codes import WireCode
-from zkcoord.znodes.classic.consumer_blobs import CONSUMER, OURS
+from zkcoord.znodes.classic.consumer_blobs import is_ours
 from zkcoord.znodes.classic.documents import LEAVERS_MAX, MEMBER_ID_CHARS_MAX, MEMBERS_MAX
 
 PREFIX_CHARS_MAX = 200
@@ -47,9 +47,7 @@ def is_of_clients(request: JoinRequest) -> bool:
     """Whether this can only be a group that a client leads: the server side knows neither what it
     is for nor how to assign there.
     """
-    return request.protocol_type != CONSUMER or all(
-        name not in OURS for name, _ in request.protocols
-    )
+    return not is_ours(request.protocol_type, request.protocols)
 
 
 def drawn_id(request: JoinRequest, caller: Caller, random: str) -> str:

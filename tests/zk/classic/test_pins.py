@@ -168,3 +168,16 @@ def test_who_was_registered_first_is_seen_by_the_next_coordinator_too() -> None:
     side.restart()
     assert side.view().state.phase is ClassicPhase.EMPTY
     assert [str(one.detail["reason"]) for one in side.records if "reason" in one.detail]
+
+
+def test_a_word_that_went_while_nobody_listened_is_heard_of_afterwards() -> None:
+    side, told = side_with(OURS), list[str]()
+    found = pins.Pins(PATHS, lambda bad: None)
+    found.told = told.append
+    found.read_all(side.gateway)
+    side.settle()
+    assert found.of(GROUP) is Machine.COORDINATED and told == [GROUP]
+    side.write([Delete(PATHS.pin(GROUP))])
+    found.read_all(side.gateway)
+    side.settle()
+    assert found.of(GROUP) is None and told == [GROUP, GROUP]

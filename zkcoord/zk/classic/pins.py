@@ -18,7 +18,7 @@ PINS_PER_READ = 200
 
 class Pins:
     """See the module. `strange` hears of what cannot be read; such a pin says nothing. `told` hears
-    of each group whose pin was read.
+    of each group whose pin was read, or is gone.
     """
 
     def __init__(self, paths: ClassicPaths, strange: Callable[[Malformed], None]) -> None:
@@ -46,8 +46,9 @@ class Pins:
                 found = answer.names if isinstance(answer, Children) else ()
                 # of too many the same ones for all who read them
                 groups = sorted(name for name in found if names.is_group(name))[:PINS_MAX]
-                kept = self._pins.keys() & set(groups)
-                self._pins = {name: self._pins[name] for name in kept}
+                gone = self._pins.keys() - set(groups)
+                for name in gone:
+                    self._found(name, None)
                 self._read(port, groups, then)
 
         port.read([GetChildren(self._paths.pins)], listed)

@@ -27,7 +27,8 @@ from zkcoord.zk.sync.group_snapshot import (
 )
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot, LedSnapshot
 from zkcoord.znodes import codec, names
-from zkcoord.znodes.classic.assigned import PROTOCOL_TYPE, partitions_of
+from zkcoord.znodes.classic.assigned import partitions_of
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths, member_digest
 from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin
@@ -250,7 +251,7 @@ def _assigned(
     reader: SyncClient, paths: ClassicPaths, group: str, decided: ClassicState
 ) -> dict[str, bytes]:
     """What members have, by digest, where it can be read at all."""
-    if decided.protocol_type != PROTOCOL_TYPE:
+    if decided.protocol_type != CONSUMER:
         return {}
     refs = dict.fromkeys(m.assignment for m in decided.members if isinstance(m.assignment, BlobRef))
     found: dict[str, bytes] = {}

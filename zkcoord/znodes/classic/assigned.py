@@ -9,7 +9,6 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.classic.consumer_blobs import BadBlobError, BlobReader
 from zkcoord.znodes.names import is_topic
 
-PROTOCOL_TYPE = "consumer"
 PARTITIONS_MAX = 100_000
 
 

@@ -23,9 +23,15 @@ OURS = {
 """Assignors as clients name them -> as the coordinator does."""
 
 
+def known_assignors(protocol_type: str, names: Iterable[str]) -> frozenset[str]:
+    """Those by which the coordinator can assign to who lists these, as it names them."""
+    known = (OURS[name] for name in names if name in OURS)
+    return frozenset(known) if protocol_type == CONSUMER else frozenset()
+
+
 def is_ours(protocol_type: str, protocols: Iterable[tuple[str, object]]) -> bool:
     """Whether the coordinator knows how to assign to who lists these protocols."""
-    return protocol_type == CONSUMER and any(name in OURS for name, _ in protocols)
+    return bool(known_assignors(protocol_type, (name for name, _ in protocols)))
 
 
 class BadBlobError(ValueError):

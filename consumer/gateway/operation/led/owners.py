@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.model import TopicPartition
-from zkcoord.znodes.classic.assigned import PROTOCOL_TYPE, partitions_of
+from zkcoord.znodes.classic.assigned import partitions_of
+from zkcoord.znodes.classic.consumer_blobs import CONSUMER
 from zkcoord.znodes.names import shown
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class CommitsOfOthers:
         partitions: Iterable[TopicPartition],
     ) -> None:
         """A member stores offsets of these, and may."""
-        if state.phase is not ClassicPhase.STABLE or state.protocol_type != PROTOCOL_TYPE:
+        if state.phase is not ClassicPhase.STABLE or state.protocol_type != CONSUMER:
             return
         known = self._groups.get(group)
         if known is None or known.version != version:

@@ -11,6 +11,7 @@ import pytest
 
 from consumer.gateway.changing import to_coordinator
 from consumer.gateway.changing.to_coordinator import can_come_over
+from consumer.gateway.client_led import entrance
 from consumer.gateway.wire.requests import (
     Caller,
     HeartbeatRequest,
@@ -254,3 +255,23 @@ def test_which_groups_can_come_over(kind: str, lists: list[str], can: bool) -> N
     member = replace(MEMBER, protocols=tuple((name, b"") for name in lists))
     state = ClassicState(ClassicPhase.STABLE, 1, kind, members=(MEMBER, member))
     assert can_come_over(state) is can
+
+
+def test_whether_a_group_can_come_over_is_judged_when_something_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not for each request: of a group that cannot, it would be all its members each time."""
+    change = Change()
+    judged: list[ClassicState] = []
+
+    def cannot(state: ClassicState) -> bool:
+        judged.append(state)
+        return False
+
+    monkeypatch.setattr(entrance, "can_come_over", cannot)
+    change.says(OURS)
+    before = len(judged)
+    assert before
+    for _ in range(3):
+        change.ask(0, HeartbeatRequest(GROUP, change.ids[0], change.generation))
+    assert len(judged) == before
