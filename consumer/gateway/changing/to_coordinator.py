@@ -17,7 +17,7 @@ from consumer.gateway.changing.to_clients import is_empty_handed
 from consumer.gateway.client_led.group import Emptied, LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
-from consumer.gateway.client_led.waiting import WAITING_MAX
+from consumer.gateway.client_led.waiting import WaitingLine
 from consumer.gateway.wire.requests import (
     JoinAnswer,
     JoinRequest,
@@ -42,9 +42,7 @@ class ToCoordinator:
     def __init__(self, led: LedGroups, go_on: Callable[[LedGroup, WaitingLed], None]) -> None:
         self._led = led
         self._go_on = go_on
-        self._held: dict[str, dict[int, WaitingLed]] = {}  # of groups, by their tickets
-        self._groups_of: dict[int, dict[int, str]] = {}  # the same of connections
-        self._count = 0
+        self._held = WaitingLine()
 
     def takes(self, group: LedGroup, one: WaitingLed) -> bool:
         """Whether a request of a group that comes over is answered here, or waits."""
@@ -107,49 +105,34 @@ class ToCoordinator:
         new = request.as_new()
         if new is None:
             return self._led.answer(one.ticket, refusal(request, WireCode.UNKNOWN_MEMBER_ID))
-        if self._count >= WAITING_MAX:
+        if not self._held.add(group.name, replace(one, request=new)):
             return self._led.answer(one.ticket, refusal(request, LATER))
-        self._held.setdefault(group.name, {})[one.ticket] = replace(one, request=new)
-        self._groups_of.setdefault(one.caller.connection, {})[one.ticket] = group.name
-        self._count += 1
         group.held += 1
         return None
 
     def look(self, group: LedGroup) -> None:
         """It was read: those that have waited for its last member go on."""
         if not group.goes_over or not group.view.state.members:
-            for one in tuple(self._held.get(group.name, {}).values()):
-                self._forget(group, one)
+            for one in tuple(self._held.all_of(group.name)):
+                group.held -= 1
                 self._go_on(group, one)
 
     def disconnected(self, connection: int) -> None:
         """A client's connection is gone: it waits no more."""
-        for ticket, name in tuple(self._groups_of.get(connection, {}).items()):
-            self._end(name, self._held[name][ticket])
+        for name, one in self._held.gone(connection):
+            self._end(name, one)
 
     def close(self) -> None:
         """The gateway ends."""
-        for name, held in tuple(self._held.items()):
-            for one in tuple(held.values()):
+        for name in self._held.groups:
+            for one in self._held.all_of(name):
                 self._end(name, one)
 
     def _end(self, name: str, one: WaitingLed) -> None:
         group = self._led.groups[name]
-        self._forget(group, one)
+        group.held -= 1
         self._led.answer(one.ticket, refusal(one.request, WireCode.NOT_COORDINATOR))
         self._led.drop_if_idle(group)
-
-    def _forget(self, group: LedGroup, one: WaitingLed) -> None:
-        """It waits no more."""
-        connection = one.caller.connection
-        held, groups = self._held[group.name], self._groups_of[connection]
-        del held[one.ticket], groups[one.ticket]
-        if not held:
-            del self._held[group.name]
-        if not groups:
-            del self._groups_of[connection]
-        self._count -= 1
-        group.held -= 1
 
 
 def can_come_over(state: ClassicState) -> bool:

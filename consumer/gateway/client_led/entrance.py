@@ -16,7 +16,7 @@ from consumer.gateway.changing.to_coordinator import ToCoordinator, can_come_ove
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.client_led.groups import LedGroups
 from consumer.gateway.client_led.translating import is_of_clients
-from consumer.gateway.client_led.waiting import WAITING_MAX
+from consumer.gateway.client_led.waiting import WaitingLine
 from consumer.gateway.client_led.watching import LedSeen
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.wire.requests import (
@@ -51,8 +51,7 @@ class MembersEntrance:
         self._wire = wire
         self._led = led
         self._always_led = always_led
-        self._looking: dict[str, list[WaitingLed]] = {}
-        self._looks = 0
+        self._looking = WaitingLine()
         self._refused: set[str] = set()
         self._to_clients = GoingOver(wire)
         self._to_coordinator = ToCoordinator(led, self._serve)
@@ -87,24 +86,19 @@ class MembersEntrance:
         if isinstance(request, JoinRequest) and not self._led.watching.pins.are_known:
             code = WireCode.COORDINATOR_NOT_AVAILABLE
             return self.answer(WaitingLed(ticket, caller, request, 0), code)
-        if group is None and of_clients and name not in self._looking:
+        if group is None and of_clients and not self._looking.of(name):
             group = self._led.open(name)
         if group is not None:
             return self._led.when_seen(group, ticket, caller, request)
         waiting = WaitingLed(ticket, caller, request, 0)
-        if self._looks >= WAITING_MAX:
+        is_looked_at = bool(self._looking.of(name))
+        if not self._looking.add(name, waiting):
             return self.answer(waiting, WireCode.COORDINATOR_LOAD_IN_PROGRESS)
-        self._looks += 1
-        if name in self._looking:
-            self._looking[name].append(waiting)
-            return None
-        self._looking[name] = [waiting]
-        return self._led.watching.look(name, self._looked(name))
+        return None if is_looked_at else self._led.watching.look(name, self._looked(name))
 
     def _looked(self, name: str) -> Callable[[LedSeen | None], None]:
         def looked(seen: LedSeen | None) -> None:
-            for one in self._looking.pop(name):
-                self._looks -= 1
+            for one in tuple(self._looking.all_of(name)):
                 self._go_on(one, seen)
 
         return looked
@@ -226,13 +220,8 @@ class MembersEntrance:
 
     def disconnected(self, connection: int) -> None:
         """A client's connection is gone: what it asked last must not be begun for it any more."""
-        for name, waiting in self._looking.items():
-            gone = [one for one in waiting if one.caller.connection == connection]
-            if gone:
-                self._looking[name] = [one for one in waiting if one not in gone]
-                self._looks -= len(gone)
-                for one in gone:
-                    self.answer(one, WireCode.NOT_COORDINATOR)
+        for _, one in self._looking.gone(connection):
+            self.answer(one, WireCode.NOT_COORDINATOR)
         self._to_coordinator.disconnected(connection)
         self._wire.disconnected(connection)
         self._led.disconnected(connection)

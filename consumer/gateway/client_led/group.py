@@ -4,7 +4,6 @@ here, and which requests wait. Pure.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -59,15 +58,15 @@ class Emptied:
 @dataclass(slots=True, eq=False)
 class LedGroup:
     """See the module. `goes_over`: the coordinator is to assign it from now on; `emptied`: members
-    that are to be told that they have nothing; `held`: how many wait until it has no member any
-    more.
+    that are to be told that they have nothing; `waiting`: how many requests wait until it was
+    read, `held`: until it has no member any more.
     """
 
     name: str
     seen: LedSeen = field(default_factory=lambda: LedSeen(ClassicView(None), NOBODY))
     members: dict[str, LedMember] = field(default_factory=dict)
     asks: set[LedAsk] = field(default_factory=set)
-    waiting: deque[WaitingLed] = field(default_factory=deque)
+    waiting: int = 0
     wake_ms: int | None = None
     goes_over: bool = False
     emptied: dict[str, Emptied] = field(default_factory=dict)

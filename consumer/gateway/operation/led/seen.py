@@ -62,7 +62,7 @@ def led_served(led: LedGroups) -> LedServed:
             states[group.view.phase.value] += 1
         for ask in group.asks:
             waits["sync" if ask.join is None else "join"] += 1
-        waits["group"] += len(group.waiting)
+        waits["group"] += group.waiting
         for member in group.members.values():
             members += 1
             waits["heartbeat"] += member.beat is not None
@@ -87,6 +87,6 @@ def _seen(group: LedGroup, led: LedGroups) -> ServedLedGroup:
         state.protocol,
         len(state.members),
         len(group.members),
-        len(group.asks) + len(group.waiting),
+        len(group.asks) + group.waiting,
         led.of_others.named.get(group.name, ""),
     )

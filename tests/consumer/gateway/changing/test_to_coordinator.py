@@ -11,7 +11,7 @@ import pytest
 
 from consumer.gateway.changing import to_coordinator
 from consumer.gateway.changing.to_coordinator import can_come_over
-from consumer.gateway.client_led import entrance
+from consumer.gateway.client_led import entrance, waiting
 from consumer.gateway.wire.requests import (
     Caller,
     HeartbeatRequest,
@@ -212,7 +212,7 @@ def test_who_waits_goes_with_its_connection_and_with_the_gateway() -> None:
 
 def test_many_that_wait_are_bounded_and_go_each_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that closes is no work of what waits for others: 4,000 of them took 21 s."""
-    monkeypatch.setattr(to_coordinator, "WAITING_MAX", 3)
+    monkeypatch.setattr(waiting, "WAITING_MAX", 3)
     change = Change()
     change.says(OURS)
     waits = [change._ask(0, asks(COOPERATIVE), connection) for connection in (10, 10, 11)]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from consumer.gateway.client_led import entrance, waiting
+from consumer.gateway.client_led import waiting
 from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.waiting import SEEN_MS
 from consumer.gateway.wire.requests import (
@@ -206,7 +206,6 @@ def test_nothing_is_begun_for_a_connection_that_is_gone(door: Door) -> None:
 
 
 def test_requests_that_wait_are_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entrance, "WAITING_MAX", 1)
     monkeypatch.setattr(waiting, "WAITING_MAX", 1)
     first, second = (door.ask(HeartbeatRequest("other", "m", 1), settles=False) for _ in range(2))
     assert first not in door.gateway.answers

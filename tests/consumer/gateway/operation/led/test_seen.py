@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.gateway.client_led.group import LedGroup, WaitingLed
+from consumer.gateway.client_led.group import LedGroup
 from consumer.gateway.client_led.member import WaitingOffsets
 from consumer.gateway.operation.led import owners, seen
 from consumer.gateway.operation.led.owners import CommitsOfOthers, Found
 from consumer.gateway.operation.led.seen import led_groups_seen, led_served
-from consumer.gateway.wire.requests import Caller, CommitRequest, HeartbeatRequest
+from consumer.gateway.wire.requests import CommitRequest, HeartbeatRequest
 from tests.consumer.gateway.client_led.led_side import TP
 from tests.consumer.gateway.client_led.test_members import MOMENT_MS, Scene
 from tests.core.classic.scenario import OPTIONS
@@ -47,9 +47,9 @@ def test_what_there_is_and_what_waits() -> None:
     scene.wait(MOMENT_MS)
     assert led_served(led).waits["join"] == 1 and led_served(led).waits["heartbeat"] == 0
     group = led.groups[GROUP]
-    group.waiting.append(WaitingLed(0, Caller(9), HeartbeatRequest(GROUP, "m", 1), 0))
+    group.waiting = 1
     assert led_served(led).waits["group"] == 1
-    group.waiting.clear()
+    group.waiting = 0
     served = next(iter(led.groups[GROUP].members.values()))
     asked = CommitRequest(GROUP, served.member_id, scene.generation, {TP: (1, "")})
     served.commits.append(WaitingOffsets(9, 0, asked, {}))
