@@ -156,6 +156,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.hostile || failed="$$failed bench-hostile"; \
 	$(PY) -m tests.bench.gateway || failed="$$failed bench-gateway"; \
 	$(PY) -m tests.gateway.connect_kills || failed="$$failed connect-kills"; \
+	$(PY) -m tests.gateway.changing_times || failed="$$failed changing-times"; \
 	$(PY) -m tests.bench.consumer || failed="$$failed bench-consumer"; \
 	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
