@@ -27,7 +27,7 @@ def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
 
         def done() -> None:
             served.wire.remembered(self.clock(), ticket, WrittenDown.DONE)
-            self._touched(served)
+            self.touched(served)
             self.post(write)
 
         self.post(done)
@@ -39,7 +39,7 @@ def _never_written(original: Callable[..., None]) -> Callable[..., None]:
     def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
         def done() -> None:
             served.wire.remembered(self.clock(), ticket, WrittenDown.DONE)
-            self._touched(served)
+            self.touched(served)
 
         self.post(done)
 
