@@ -27,6 +27,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -103,7 +104,7 @@ class Outcome:
 
     wrong: list[str] = field(default_factory=list)
     took_ms: dict[tuple[Stage, Victim], list[float]] = field(default_factory=dict)
-    again: int = 0
+    again: Counter[tuple[Stage, Victim]] = field(default_factory=Counter)
 
 
 class LedGroupUnderFire:
@@ -260,7 +261,7 @@ class LedGroupUnderFire:
     ) -> None:
         what = f"{victim.value} killed {stage.value}"
         found = self.state().generation
-        self.outcome.again += found != generation
+        self.outcome.again[stage, victim] += found != generation
         if not generation <= found <= generation + AGAIN_MAX:
             self.outcome.wrong.append(f"{what}: generation {found}, not {generation}")
         for client, calls in heard.items():
@@ -350,14 +351,17 @@ def main() -> int:
             lambda line: print(line, file=sys.stderr, flush=True),
             [Stage[name.upper()] for name in given.stage],
         )
-    print("| killed | when | kills | ms until all share everything again: median | max |")
-    print("|---|---|---|---|---|")
+    print(
+        "| killed | when | kills | ms until all share everything again: median | max "
+        "| a client joined once more |"
+    )
+    print("|---|---|---|---|---|---|")
     for (stage, victim), took in sorted(outcome.took_ms.items(), key=str):
         middle = sorted(took)[len(took) // 2]
         print(
-            f"| {victim.value} | {stage.value} | {len(took)} | {middle:,.0f} | {max(took):,.0f} |"
+            f"| {victim.value} | {stage.value} | {len(took)} | {middle:,.0f} | {max(took):,.0f} "
+            f"| {outcome.again[stage, victim]} |"
         )
-    print(f"\nA client joined once more after {outcome.again} kills.")
     for wrong in outcome.wrong:
         print(wrong)
     return 1 if outcome.wrong else 0

@@ -282,7 +282,7 @@ class GatewayProcess(Process):
             lambda: f"{kernel.rng.getrandbits(48):012x}",
             ADDRESSES,
             times,
-            ClientMemory(self.session, layout, OPEN_ACL),
+            ClientMemory(self.session, layout, OPEN_ACL, name),
         )
         self.connections: dict[int, WireConnection] = {}
         self.open: dict[int, Expected] = {}

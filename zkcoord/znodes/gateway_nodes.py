@@ -40,6 +40,7 @@ GENERATION_MAX = 2**31 - 1
 TIMEOUT_MS_MAX = 2**31 - 1
 DOCUMENT_BYTES_MAX = 512 * 1024
 HOST_CHARS_MAX = 255
+BY_CHARS_MAX = 100
 PORT_MAX = 65_535
 INSTANCE_DIGITS = 32
 OPTION_DIGITS = 16
@@ -66,7 +67,8 @@ class RememberedClient:
     """What a client has been told. `member_id` and `protocol` are Kafka's; `instance` is the one
     that the client named (None: none); `topics` it subscribes to; `has`: the partitions of the
     assignment that it was given with `generation`; `lists`: all assignors that it lists, by its
-    names (none: of an earlier release). Times in ms.
+    names (none: of an earlier release). Times in ms. `by`: the gateway that goes on with it, as it
+    calls itself ("": of an earlier release). `version`: of its node, where it was read.
     """
 
     member_id: str
@@ -82,6 +84,8 @@ class RememberedClient:
     host: str = ""
     library: str = ""
     lists: tuple[str, ...] = ()
+    by: str = ""
+    version: int = field(default=-1, compare=False)
 
     @property
     def node(self) -> str:
@@ -122,6 +126,8 @@ def encode_client(client: RememberedClient) -> bytes:
         document["library"] = client.library
     if client.instance is not None:
         document["instance"] = client.instance
+    if client.by:
+        document["by"] = client.by
     return to_bytes(document)
 
 
@@ -164,6 +170,7 @@ def _client(document: JsonObject) -> RememberedClient:
         free_text(document, "host", HOST_CHARS_MAX),
         free_text(document, "library", CLIENT_CHARS_MAX),
         _lists(document),
+        free_text(document, "by", BY_CHARS_MAX),
     )
 
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
+from consumer.gateway.members.leaving import Leaving
 from consumer.gateway.members.memory import Done, Memory
 from consumer.gateway.members.newcomers import Newcomers
 from consumer.gateway.members.recalls import Recalls, WaitingRequest, unknown
@@ -31,11 +32,9 @@ from consumer.gateway.wire.actions import (
     Remember,
     Reply,
     Tell,
-    WayOut,
     WireTimes,
     WrittenDown,
 )
-from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.judging import WAITING, judge
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.parking import MovesPace
@@ -106,7 +105,7 @@ class WireGroups:
         )
         self._of_connection: dict[int, dict[int, ServedMember]] = {}
         self._wakes: Wakes[ServedMember] = Wakes()
-        self._closing: dict[int, ServedMember] = {}
+        self._leaving = Leaving(clock, times, memory, self.tell, self.touched)
 
     # requests
 
@@ -172,22 +171,21 @@ class WireGroups:
             for served in list(group.members.values()):
                 served.wire.hand_over("the gateway ends")
                 self.touched(served)
-        for served in list(self._closing.values()):
-            self._cut_short(served)
+        self._leaving.cut_short()
 
     @property
     def leaving(self) -> int:
         """How many members are over whose session is not yet."""
-        return len(self._closing)
+        return len(self._leaving)
 
     def is_leaving(self, group: str) -> bool:
         """Whether members of a group are on their way out here."""
-        return any(one.group == group for one in self._closing.values())
+        return self._leaving.is_any_of(group)
 
     @property
     def finished(self) -> bool:
         """Whether no session is left."""
-        return not self._closing and not any(g.members for g in self.groups.values())
+        return not self._leaving and not any(g.members for g in self.groups.values())
 
     # clients of other gateways
 
@@ -205,8 +203,14 @@ class WireGroups:
         if served is not None:
             served.remembered = True
             self.taken_over += 1
+            if self.memory is not None:
+                self.memory.claim(name, client, lambda: self._too_late(served))
             self.touched(served)
         self._drop_if_empty(group)
+
+    def _too_late(self, served: ServedMember) -> None:
+        served.wire.leave("the gateway before has taken it for gone")
+        self.touched(served)
 
     def _give_way(self, group: WireGroup, served: ServedMember, why: str) -> None:
         """What is known of it here is void."""
@@ -373,7 +377,7 @@ class WireGroups:
         while served.unwritten and served.agent.registered:
             self._remember(served, served.unwritten.pop())
         if served.closing and served.agent.finished:
-            self._closing.pop(id(served), None)
+            self._leaving.ended(served)
         self._note_wake(served)
         self._note_moves(served)
 
@@ -424,22 +428,13 @@ class WireGroups:
         memory.write(served.group, client, member, known, written)
 
     def _gone(self, served: ServedMember, gone: Gone) -> None:
-        served.closing = True
-        self._closing[id(served)] = served
         group = self.groups.get(served.group)
         if group is not None:
             group.forget(served)
             self._drop_if_empty(group)
         for connection in served.connections:
             self._of_connection.get(connection, {}).pop(id(served), None)
-        if gone.ending is WayOut.LEAVES and served.wishes.instance is not None:
-            if self.memory is not None and served.remembered:
-                self.memory.forget(served.group, served.to_remember().node, served.agent.name)
-            served.drain = Drain(self.times, self.clock(), set(served.wire.held) - served.wire.due)
-            for message in served.drain.begin(served.wire.revocations):
-                self.tell(served, message)
-        elif gone.ending is not WayOut.OVER:
-            self.tell(served, msg.Close({}, 0))
+        self._leaving.begin(served, gone.ending)
         inconsistent = gone.code is WireCode.INCONSISTENT_GROUP_PROTOCOL
         if inconsistent:
             self.newcomers.send_away(served.group, served.wire.member_id)
@@ -450,12 +445,6 @@ class WireGroups:
             shown(served.group),
             gone.reason,
         )
-
-    def _cut_short(self, served: ServedMember) -> None:
-        """The gateway ends while a member is on its way out."""
-        if served.drain is not None and not served.drain.over:
-            served.drain.over = True
-            self.tell(served, msg.Close({}, 0))
 
     def _group(self, name: str) -> WireGroup:
         return WireGroup(name, Moves(self.times, self._pace))

@@ -34,5 +34,5 @@ def wire_groups(
         lambda: str(uuid.uuid4()),
         options.limits,
         options.times,
-        ClientMemory(session, options.layout, acl),
+        ClientMemory(session, options.layout, acl, str(uuid.uuid4())),
     )

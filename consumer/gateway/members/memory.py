@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from consumer.gateway.own_session import OwnSession
@@ -72,17 +73,31 @@ class Memory(Protocol):
         known.
         """
 
+    def claim(self, group: str, client: RememberedClient, too_late: Callable[[], None]) -> None:
+        """Say that this gateway goes on with a client as it was read, if nothing has been written
+        of it since: where to register it takes longer than the gateway before waits for it, that
+        one must not take it for gone. `too_late`: it has.
+        """
+
+    def release(self, group: str, node: str, member: str, done: Callable[[bool], None]) -> None:
+        """Forget a client that is missed, unless another gateway goes on with it: whether that is
+        so.
+        """
+
     def forget(self, group: str, node: str, member: str) -> None:
         """A client left."""
 
 
 class ClientMemory:
-    """See the module."""
+    """See the module. `by` tells this gateway from others."""
 
-    def __init__(self, session: OwnSession, layout: Layout, acl: tuple[AclEntry, ...]) -> None:
+    def __init__(
+        self, session: OwnSession, layout: Layout, acl: tuple[AclEntry, ...], by: str
+    ) -> None:
         self._session = session
         self._layout = layout
         self._acl = acl
+        self._by = by
         # what could not be written for want of a connection, by the path of its node
         self._due: dict[str, tuple[str, RememberedClient, str, bool, Done]] = {}
         # of each path that is being written, what is to be written after that, in order
@@ -113,13 +128,57 @@ class ClientMemory:
         if isinstance(client, Malformed):
             log.warning("what is remembered of a client of group %s: %s", shown(key[0]), client)
             return None
-        return client
+        return replace(client, version=answer.stat.version)
+
+    def claim(self, group: str, client: RememberedClient, too_late: Callable[[], None]) -> None:
+        """See `Memory`."""
+        port, path = self._session.port, self._layout.client(group, client.node)
+
+        def claimed(result: MultiResult) -> None:
+            if isinstance(result, Rejected) and result.error is ZkError.NO_NODE:
+                too_late()
+
+        if port is not None:
+            port.multi([SetData(path, self._encoded(client), client.version)], claimed)
+
+    def release(self, group: str, node: str, member: str, done: Callable[[bool], None]) -> None:
+        """See `Memory`."""
+        self._drop(self._layout.client(group, node))
+        self._release(group, node, member, TRIES, done)
+
+    def _release(
+        self, group: str, node: str, member: str, tries: int, done: Callable[[bool], None]
+    ) -> None:
+        def found(clients: Found | None) -> None:
+            client, port = clients[0] if clients else None, self._session.port
+            if client is None or port is None:
+                return done(False)
+            if client.by not in ("", self._by):
+                return done(True)
+            path = self._layout.client(group, node)
+            check = Check(self._layout.registration(group, member), 0)
+            return port.multi([check, Delete(path, client.version)], released)
+
+        def released(result: MultiResult) -> None:
+            if not isinstance(result, Rejected):
+                done(False)
+            elif not result.index:
+                done(True)  # its membership is lost: to another gateway, or for good
+            elif result.error is ZkError.BAD_VERSION and tries > 1:
+                self._release(group, node, member, tries - 1, done)
+            else:
+                done(False)
+
+        self.read([(group, node)], found)
+
+    def _encoded(self, client: RememberedClient) -> bytes:
+        return encode_client(replace(client, by=self._by))
 
     def write(
         self, group: str, client: RememberedClient, member: str, known: bool, done: Done
     ) -> None:
         """See `Memory`."""
-        data = encode_client(client)
+        data = self._encoded(client)
         if not member or len(data) > DOCUMENT_BYTES_MAX:
             return done(WrittenDown.DONE if member else WrittenDown.LATER)
         path = self._layout.client(group, client.node)
@@ -151,7 +210,7 @@ class ClientMemory:
     def _written(self, path: str, data: bytes) -> None:
         """This is written, or never will be."""
         due = self._due.get(path)
-        if due is not None and encode_client(due[1]) == data:
+        if due is not None and self._encoded(due[1]) == data:
             del self._due[path]
 
     def connected(self, port: Port, new: bool) -> None:
@@ -212,10 +271,14 @@ class ClientMemory:
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""
         path, port = self._layout.client(group, node), self._session.port
+        self._drop(path)
+        if port is not None and member:
+            check = Check(self._layout.registration(group, member), 0)
+            port.multi([check, Delete(path)], lambda result: None)
+
+    def _drop(self, path: str) -> None:
+        """What is still to be written of a client never will be."""
         self._due.pop(path, None)
         waiting = self._writing.get(path, deque())
         while waiting:
             waiting.popleft()[1](WrittenDown.DONE)
-        if port is not None and member:
-            check = Check(self._layout.registration(group, member), 0)
-            port.multi([check, Delete(path)], lambda result: None)

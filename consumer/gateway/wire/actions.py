@@ -131,6 +131,7 @@ class WayOut(enum.Enum):
     """What becomes of the agent of a member that is over."""
 
     LEAVES = "gives up everything first, so that others have it at once"
+    MISSED = "the same, unless its client is at another gateway"
     WAITS = "closes, and its partitions wait for its client to come to another gateway"
     OVER = "has ended by itself"
 

@@ -233,7 +233,7 @@ class WireMember:
         return WireCode.REBALANCE_IN_PROGRESS if self._busy else WireCode.ILLEGAL_GENERATION
 
     def leave(self, reason: str) -> None:
-        """The client leaves, or is taken for gone."""
+        """The client leaves."""
         if not self.over:
             self._end(WireCode.UNKNOWN_MEMBER_ID, reason, WayOut.LEAVES)
 
@@ -377,7 +377,8 @@ class WireMember:
             return
         if now_ms >= self._expires_ms():
             silent = bool(self.presence.connections)
-            return self.leave("its session timeout is over" if silent else "it is gone")
+            reason = "its session timeout is over" if silent else "it is gone"
+            return self._end(WireCode.UNKNOWN_MEMBER_ID, reason, WayOut.MISSED)
         if self.parked_beat is not None and now_ms >= self.parked_beat.until_ms:
             self._end_beat(WireCode.NONE, now_ms)
         self._look(now_ms)

@@ -42,6 +42,7 @@ class Remembering:
         self.clients = {(group, client.node): client for client in clients}
         self.reads: list[tuple[Key, ...]] = []
         self.writers: list[str] = []
+        self.claimed: list[tuple[str, Callable[[], None]]] = []
         self.holds = False
         self.away = False
         self.fenced = False
@@ -91,6 +92,21 @@ class Remembering:
         self.holds_writes = False
         while self._writes:
             self._writes.pop(0)()
+
+    def claim(self, group: str, client: RememberedClient, too_late: Callable[[], None]) -> None:
+        """See `Memory`."""
+        self.claimed.append((client.member_id, too_late))
+
+    def release(self, group: str, node: str, member: str, done: Callable[[bool], None]) -> None:
+        """See `Memory`."""
+
+        def found(clients: Found | None) -> None:
+            is_elsewhere = bool(clients and clients[0] and clients[0].by)
+            if not is_elsewhere:
+                self.forget(group, node, member)
+            done(is_elsewhere)
+
+        self.read([(group, node)], found)
 
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""
@@ -426,3 +442,58 @@ def test_what_was_told_before_its_agent_was_registered_is_remembered_once_it_is(
         world.agents[0].name = name
         world.tell(0, msg.Assigned({}, 1))
     assert memory.writers == ["", "registered", "again"]
+
+
+def test_a_client_that_comes_is_claimed_or_told_that_it_is_too_late() -> None:
+    memory = Remembering(CLIENT)
+    world = World(memory=memory)
+    assert world.ask(HeartbeatRequest("g", "m", 4)) is None
+    ((member, too_late),) = memory.claimed
+    assert member == "m" and not world.answers
+    too_late()
+    assert world.answers == {1: BeatAnswer(GONE)}
+    world.run()
+    assert msg.Subscribe(Subscription({})) in world.agents[0].told, "its place waits for nobody"
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_who_is_missed_does_not_leave_where_another_gateway_goes_on_with_it(
+    elsewhere: bool,
+) -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    world.member()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.wait(TIMES.forming_ms)
+    (client,) = memory.clients.values()
+    if elsewhere:
+        memory.clients["g", client.node] = replace(client, by="the other one")
+    memory.holds = True
+    world.groups.disconnected(1)
+    world.wait(TIMES.disconnect_grace_ms)
+    told = len(world.agents[0].told)
+    assert world.agents[0].told[told:] == [] and world.groups.leaving == 1
+    memory.let_go()
+    world.wait(0)
+    wants_nothing = msg.Subscribe(Subscription({}))
+    expected = msg.Close({}, 0) if elsewhere else wants_nothing
+    assert world.agents[0].told[told:] == [expected]
+    assert ("g", client.node) in memory.clients or not elsewhere
+
+
+def test_a_gateway_that_ends_waits_for_nobody_who_is_missed() -> None:
+    memory = Remembering()
+    world = World(memory=memory)
+    world.member()
+    world.tell(0, msg.Assigned({TP: 0}, 1))
+    world.wait(TIMES.forming_ms)
+    memory.holds = True
+    world.groups.disconnected(1)
+    world.wait(TIMES.disconnect_grace_ms)
+    world.groups.close()
+    world.wait(0)
+    assert world.agents[0].told[-1] == msg.Close({}, 0)
+    told = len(world.agents[0].told)
+    memory.let_go()
+    world.wait(0)
+    assert len(world.agents[0].told) == told

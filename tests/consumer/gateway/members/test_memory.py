@@ -42,6 +42,7 @@ CLIENT = RememberedClient(
     frozenset([TopicPartition("t", 0)]),
     10_000,
     60_000,
+    by="this one",
 )
 
 
@@ -60,7 +61,7 @@ class Gateway:
         who = digest(user) if user else None
         zk = ZkOptions(hosts, session_timeout_ms=6_000, digest=who, roles=roles)
         self.session = OwnSession(KazooEnsemble(zk, self.loop.post), boot_ms)
-        self.memory = ClientMemory(self.session, LAY, OPEN_ACL)
+        self.memory = ClientMemory(self.session, LAY, OPEN_ACL, "this one")
         self.known: tuple[AnnouncedGateway, ...] | None = None
         self.neighbours = Neighbours(
             LAY, OPEN_ACL, roles, Address("gw", port), lambda k: setattr(self, "known", k), options
@@ -130,6 +131,39 @@ def test_a_client_is_remembered_and_forgotten(zk_hosts: str, client: KazooClient
         assert other.read(CLIENT.node) == [last]
         one.loop.post(lambda: one.memory.forget(GROUP, CLIENT.node, "c"))
         wait_until(lambda: other.read(CLIENT.node) == [None], WAIT_S, "it is forgotten")
+
+
+def test_who_goes_on_with_a_client_says_so_before_it_is_registered(
+    zk_hosts: str, client: KazooClient
+) -> None:
+    client.create(LAY.registration(GROUP, "c"), b"", makepath=True)
+    late: list[str] = []
+    with gateway(zk_hosts) as one, gateway(zk_hosts, 9292) as other:
+        other.memory = ClientMemory(other.session, LAY, OPEN_ACL, "the other one")
+
+        def released(by: Gateway, member: str = "c") -> bool:
+            asked = by.ask(lambda done: by.memory.release(GROUP, CLIENT.node, member, done))
+            return not asked[0]
+
+        def claimed(client: RememberedClient) -> None:
+            other.loop.post(lambda: other.memory.claim(GROUP, client, lambda: late.append("late")))
+            other.read("nobody")  # it was answered by then
+
+        one.write(CLIENT)
+        (read,) = other.read(CLIENT.node)
+        one.write(replace(CLIENT, generation=5))
+        claimed(read)
+        assert one.read(CLIENT.node) == [replace(CLIENT, generation=5)], "older than what is there"
+        (read,) = other.read(CLIENT.node)
+        claimed(read)
+        assert one.read(CLIENT.node) == [replace(read, by="the other one")] and not late
+        assert not released(one) and released(other, "c")
+        claimed(read)
+        assert late == ["late"] and released(one)
+        one.write(CLIENT)
+        assert not released(one, "d"), "its membership is another one's"
+        assert one.read(CLIENT.node) == [CLIENT] and released(one) and not late[1:]
+        assert one.read(CLIENT.node) == [None]
 
 
 def test_who_has_lost_the_membership_writes_nothing(zk_hosts: str, client: KazooClient) -> None:

@@ -12,7 +12,7 @@ from consumer.gateway.members import memory as memory_module
 from consumer.gateway.members.memory import ClientMemory
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.actions import WrittenDown
-from tests.consumer.gateway.members.test_handing_over import CLIENT
+from tests.consumer.gateway.members.test_handing_over import CLIENT as SOMEBODY
 from zkcoord.zk.port import (
     OPEN_ACL,
     Committed,
@@ -29,6 +29,7 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.gateway_nodes import encode_client
 from zkcoord.znodes.paths import Layout
 
+CLIENT = replace(SOMEBODY, by="this one")
 FIRST = replace(CLIENT, instance="i")
 LATER = replace(FIRST, member_id="who took the instance over", generation=5)
 
@@ -58,7 +59,7 @@ class Ensemble:
 def _memory() -> tuple[Ensemble, ClientMemory]:
     ensemble = Ensemble()
     session = OwnSession(ensemble, lambda: 0)  # type: ignore[arg-type]  # what of it is used
-    memory = ClientMemory(session, Layout.DRAFT, OPEN_ACL)
+    memory = ClientMemory(session, Layout.DRAFT, OPEN_ACL, "this one")
     session.start()
     return ensemble, memory
 

@@ -475,7 +475,7 @@ def test_a_silent_client_is_out_when_its_session_timeout_is_over() -> None:
     scene.wait(9_900)
     assert not scene.gone
     scene.wait(200)
-    assert scene.gone and scene.ending is WayOut.LEAVES
+    assert scene.gone and scene.ending is WayOut.MISSED
 
 
 def test_what_a_client_is_told_is_written_down_first() -> None:
