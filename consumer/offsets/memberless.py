@@ -57,18 +57,21 @@ TRIES_MAX = 5
 PARTITIONS_PER_MULTI_MAX = 100
 TOPIC_BYTES_MAX = 256
 MEMBERS_NAMED_MAX = 5
+BACK = "it goes back, and may be older than what was committed at another gateway"
 OVERTAKEN = f"others wrote these offsets at the same time, {TRIES_MAX} times in a row"
 
 
 @dataclass(frozen=True, slots=True)
 class ByMember:
     """A member of a group whose leader is a client: while its state has this version, and the
-    gateway with this session serves the member.
+    gateway with this session serves the member. `forward`: it has just come to that, and what it
+    commits must not go back.
     """
 
     member_id: str
     version: int
     session: int
+    forward: bool = False
 
 
 class MemberlessCommits:
@@ -162,9 +165,12 @@ class MemberlessCommits:
                 return None
             for tp in part:
                 path = self._layout.offset(self._group, tp)
-                bad = _no_offset(path, reads, answers)
-                if bad is not None:
-                    return refused(f"what is stored in {path} is no offset ({bad.reason})")
+                stored = _offset(path, reads, answers)
+                if isinstance(stored, Malformed):
+                    return refused(f"what is stored in {path} is no offset ({stored.reason})")
+                forward = self._by_member is not None and self._by_member.forward
+                if forward and message.offsets[tp] < stored:
+                    return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), BACK)
             why = self._make_parents(client, message, part)
             if why:
                 return refused(why)
@@ -271,13 +277,12 @@ def _mark(topic: str, said: ReadAnswer, now: ReadAnswer) -> IncarnationMark | No
     )
 
 
-def _no_offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> Malformed | None:
-    """Why what is stored in this node is no offset; None where it is one, or nothing is there."""
+def _offset(path: str, reads: Sequence[Read], answers: Sequence[ReadAnswer]) -> int | Malformed:
+    """What is stored in this node; -1 where nothing is there."""
     for read, answer in zip(reads, answers, strict=True):
         if read.path == path and isinstance(answer, Node):
-            value = codec.decode_offset(path, answer.data)
-            return value if isinstance(value, Malformed) else None
-    return None
+            return codec.decode_offset(path, answer.data)
+    return -1
 
 
 def _is_served(presence: ReadAnswer, session: int) -> bool:

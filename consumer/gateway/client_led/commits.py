@@ -15,6 +15,7 @@ from consumer.gateway.client_led.group import LedGroup
 from consumer.gateway.client_led.member import COMMITS_MAX, LedMember, WaitingOffsets
 from consumer.gateway.client_led.translating import to_check
 from consumer.gateway.client_led.watching import LedSeen, Watching
+from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.committing import judged
 from consumer.gateway.wire.requests import (
     Answer,
@@ -41,13 +42,15 @@ class MembersCommit:
     """What is stored: next offsets, and what stands beside each. `version`: of the state by which
     its member may; `session`: of the gateway that serves it. Where one of both has changed nothing
     more is stored: a gateway that hung may have taken this long before what its client has
-    committed at another one since.
+    committed at another one since. Or it reads that only now, from a connection that nobody has
+    closed, and serves the member by it: so of one that has just come nothing goes back (`forward`).
     """
 
     group: str
     member_id: str
     version: int
     session: int
+    forward: bool = False
     offsets: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
@@ -102,16 +105,18 @@ class Storing:
 
 
 class LedCommits:
-    """See the module. `session` is the gateway's."""
+    """See the module. `session` is the gateway's; `clock` tells ms."""
 
     def __init__(
         self,
         storing: Storing,
         watching: Watching,
         answer: Callable[[int, Answer], None],
-        session: Callable[[], int],
+        session: OwnSession,
+        clock: Callable[[], int],
     ) -> None:
         self._session = session
+        self._clock = clock
         self._storing = storing
         self._watching = watching
         self._answer = answer
@@ -159,8 +164,9 @@ class LedCommits:
                 self._answer(one.ticket, CommitAnswer(code))
                 continue
             member.is_storing = True
-            may = member.member_id, group.seen.version, self._session()
-            commit = MembersCommit(group.name, *may, one.offsets)
+            may = member.member_id, group.seen.version, self._session.session_id
+            forward = member.has_just_come(self._clock())
+            commit = MembersCommit(group.name, *may, forward, one.offsets)
             self._storing.store(commit, self._ended(group, member, one))
 
     def _ended(

@@ -108,7 +108,7 @@ class LedGroups:
         self._asking = Asking(paths, acl, clock)
         self.watching = Watching(paths, self._seen)
         self._presences = Presences(paths, acl, self._moved, gateway)
-        self._commits = LedCommits(storing, self.watching, answer, lambda: session.session_id)
+        self._commits = LedCommits(storing, self.watching, answer, session, clock)
         self.of_others = CommitsOfOthers(self.watching.blobs)
         self._wakes: Wakes[LedMember] = Wakes()
         self._waiting = WaitingForGroups(clock)
@@ -368,7 +368,7 @@ class LedGroups:
         current = group.view.member(member_id)
         if member is None and current is not None:
             member = self._new(group, member_id, current.instance, caller.library)
-            member.returned()
+            member.returned(self.clock())
             member.session_timeout_ms = current.session_timeout_ms
         elif member is not None:
             self._presences.hold(group.name, member_id, member.library)

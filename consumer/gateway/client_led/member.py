@@ -21,6 +21,7 @@ from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
 COMMITS_MAX = 1_000
+COMES_MS = 3_000
 
 
 @dataclass(slots=True)
@@ -64,6 +65,7 @@ class LedMember:
         self.commits: deque[WaitingOffsets] = deque()
         self.is_storing = False
         self.wake_ms: int | None = None
+        self._returned_ms: int | None = None
         self._times = times
         self._interval = HeartbeatInterval(times)
         self._out: list[tuple[int, Answer]] = []
@@ -73,9 +75,16 @@ class LedMember:
         out, self._out = self._out, []
         return out
 
-    def returned(self) -> None:
+    def returned(self, now_ms: int) -> None:
         """Its client comes from another gateway."""
+        self._returned_ms = now_ms
         self._interval.returned()
+
+    def has_just_come(self, now_ms: int) -> bool:
+        """Whether what is asked of it may be older than what its client has asked another gateway:
+        one that hung reads all that has come meanwhile at once.
+        """
+        return self._returned_ms is not None and now_ms < self._returned_ms + COMES_MS
 
     # requests
 

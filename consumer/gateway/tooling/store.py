@@ -232,7 +232,7 @@ class GroupStore:
     def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
         """See `CommitsOfMembers`."""
         message = _message(commit.offsets)
-        by_member = ByMember(commit.member_id, commit.version, commit.session)
+        by_member = ByMember(commit.member_id, commit.version, commit.session, commit.forward)
         commits, missed = self._commits(commit.group, by_member)
         for part in commits.parts(message):
             store = partial(commits.store, message=message, part=part)

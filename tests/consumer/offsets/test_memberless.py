@@ -75,5 +75,12 @@ def test_a_members_commit_is_of_the_gateway_that_serves_it(zk_hosts: str) -> Non
         gateway.create(presence, ephemeral=True)
         assert stored(by) is None
         assert stored(replace(by, version=1)) is CommitOutcome.NO_LONGER_MEMBER
+        further, forward = commit(2, "").offsets, replace(by, forward=True)
+        assert stored(forward) is None, "no further, and no step back"
+        last = TopicPartition("t", 1)
+        gateway.set(LAY.offset("g", last), str(further[last] + 1).encode())
+        assert stored(forward) is CommitOutcome.UNAVAILABLE
+        assert gateway.get(LAY.offset("g", last))[0] == str(further[last] + 1).encode()
+        assert stored(by) is None, "who has been there for a while may go back"
     disconnect(gateway)
     disconnect(other)

@@ -65,11 +65,13 @@ class Stored:
         self.side = side
         self.offsets: dict[TopicPartition, tuple[int, str]] = {}
         self.before: Callable[[], None] = lambda: None
+        self.forward: list[bool] = []
         self.overtaken = False
 
     def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
         """See `CommitsOfMembers`."""
         self.before()
+        self.forward.append(commit.forward)
         node = self.side.zk.tree.nodes.get(PATHS.state(commit.group))
         if self.overtaken or node is None or node.version != commit.version:
             yield True

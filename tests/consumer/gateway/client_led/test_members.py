@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consumer.gateway.client_led import asking
-from consumer.gateway.client_led.member import LedMember, WaitingOffsets
+from consumer.gateway.client_led.member import COMES_MS, LedMember, WaitingOffsets
 from consumer.gateway.wire.requests import (
     CommitAnswer,
     CommitRequest,
@@ -308,6 +308,25 @@ def test_what_may_be_committed_to_kafka_is_read_anew(scene: Scene, in_transactio
 def test_without_zookeeper_nobody_may_commit_to_kafka(scene: Scene) -> None:
     scene.one.led.watching._port = None
     assert scene.code(may(scene, 1)) is WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_what_a_member_commits_that_has_just_come_must_not_go_back(scene: Scene) -> None:
+    """It may be of a connection that nobody has closed, and its client further at another gateway
+    (simulator, change 3232).
+    """
+    one, other = scene.gateways
+
+    def commits(client: int, gateway: LedGateway) -> bool:
+        asked = CommitRequest(GROUP, scene.ids[client], scene.generation, {TP: (7, "")})
+        gateway.ask(asked, client)
+        scene.wait(MOMENT_MS)
+        return gateway.stored.forward[-1]
+
+    assert not commits(2, one), "it was given its id here"
+    assert commits(2, other)
+    scene.beats(2, other)
+    scene.wait(COMES_MS)
+    assert not commits(2, other)
 
 
 def test_commits_of_a_member_are_stored(scene: Scene) -> None:
