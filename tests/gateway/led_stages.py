@@ -7,11 +7,11 @@ One broker, two coordinators (each behind a proxy that stops it at the moment th
 gateways, two or three consumers with an assignor of their own that take what is produced all the
 while. Each kill happens in a rebalance that a consumer begins which joins or leaves. After it
 
-* the consumers share everything, in the generation that was under way. After two of them a client may
-  join once more, as with Kafka, and it is said how often one did (one or two generations): where the
-  generation was not written down, a client that had been given an id, and was in none yet, asks the
-  next coordinator for another; and a leader whose gateway took the answer to its SyncGroup with it
-  joins again, which begins a rebalance in a group that is stable by then;
+* the consumers share everything, in the generation that was under way. After two of them a client
+  may join once more, as with Kafka, and it is said how often one did (one or two generations):
+  where the generation was not written down, a client that had been given an id, and was in none
+  yet, asks the next coordinator for another; and a leader whose gateway took the answer to its
+  SyncGroup with it joins again, which begins a rebalance in a group that is stable by then;
 * each consumer that was there has heard of as many rebalances: assigned once for each;
 * at the end every record has been taken by somebody, and the coordinators' tapes replay.
 

@@ -98,7 +98,7 @@ class WireGroups:
         self.closing = False
         self.taken_over = 0
         self.groups: dict[str, WireGroup] = {}
-        back = self._restore, self._recalled, self._refuse_recalled
+        back = self._restore, self._recalled, self._refuse_recalled, self._rival, self._is_none
         self.recalls = None if memory is None else Recalls(memory, *back)
         self.newcomers = Newcomers(
             clock, self.groups, self._serve, answer, new_id, limits, times, memory is not None
@@ -225,6 +225,15 @@ class WireGroups:
         if waiting.overtaken:
             self._make_way(waiting.caller.connection)
         return None
+
+    def _rival(self, request: Request) -> ServedMember | None:
+        group = self.groups.get(request.group)
+        return None if group is None else group.rival(request)
+
+    def _is_none(self, rival: ServedMember) -> None:
+        if (group := self.groups.get(rival.group)) is not None and not rival.closing:
+            self._give_way(group, rival, "its registration is gone")
+            self._drop_if_empty(group)
 
     def _refuse_recalled(self, waiting: WaitingRequest, code: WireCode) -> None:
         self.answer(waiting.ticket, refusal(waiting.request, code))

@@ -84,6 +84,9 @@ class Memory(Protocol):
         so.
         """
 
+    def is_member(self, group: str, member: str, done: Callable[[bool | None], None]) -> None:
+        """Whether a registration is there; None: that cannot be found out now."""
+
     def forget(self, group: str, node: str, member: str) -> None:
         """A client left."""
 
@@ -117,6 +120,22 @@ class ClientMemory:
                 return done(None)
             found = zip(keys, result.answers, strict=True)
             return done([self._client(key, answer) for key, answer in found])
+
+        port.sync(lambda r: port.read(reads, answered) if isinstance(r, ReadDone) else done(None))
+        return None
+
+    def is_member(self, group: str, member: str, done: Callable[[bool | None], None]) -> None:
+        """See `Memory`."""
+        port = self._session.port
+        if port is None:
+            return done(None)
+        reads = [GetData(self._layout.registration(group, member))]
+
+        def answered(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                done(isinstance(result.answers[0], Node))
+            else:
+                done(None)
 
         port.sync(lambda r: port.read(reads, answered) if isinstance(r, ReadDone) else done(None))
         return None

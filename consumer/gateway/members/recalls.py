@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.gateway.members.memory import Found, Key, Memory
-from consumer.gateway.members.wire_group import WireGroup
+from consumer.gateway.members.wire_group import ServedMember, WireGroup
 from consumer.gateway.wire.requests import Caller, JoinRequest, LeaveRequest, Request
 from zkcoord.core.error_codes import WireCode
 from zkcoord.znodes.gateway_nodes import (
@@ -94,7 +94,8 @@ def _judged(request: Request, client: RememberedClient) -> WireCode:
 class Recalls:
     """See the module. `restore` is called for each client that is remembered and named rightly,
     then `go_on` for each request; `refuse` for those that name one wrongly, or of which nothing can
-    be found out now.
+    be found out now. `rival` says which member here a request would be fenced by; `is_none` hears
+    that it is no member any more.
     """
 
     def __init__(
@@ -103,11 +104,15 @@ class Recalls:
         restore: Callable[[str, RememberedClient], None],
         go_on: Callable[[WaitingRequest], None],
         refuse: Callable[[WaitingRequest, WireCode], None],
+        rival: Callable[[Request], ServedMember | None],
+        is_none: Callable[[ServedMember], None],
     ) -> None:
         self._memory = memory
         self._restore = restore
         self._go_on = go_on
         self._refuse = refuse
+        self._rival = rival
+        self._is_none = is_none
         self._waiting: list[WaitingRequest] = []
         self._turn: list[WaitingRequest] = []
         self._reading = False
@@ -201,7 +206,24 @@ class Recalls:
             if waiting.ticket in wrong and not restored.intersection(waiting.keys):
                 self._refuse(waiting, wrong[waiting.ticket])
             else:
-                self._go_on(waiting)
+                self._unless_fenced(waiting)
+
+    def _unless_fenced(self, waiting: WaitingRequest) -> None:
+        """To be fenced ends a client: this gateway may not have heard that it has lost the member
+        here.
+        """
+        rival = self._rival(waiting.request)
+        if rival is None or not rival.agent.registered:
+            return self._go_on(waiting)
+
+        def looked(is_member: bool | None) -> None:
+            if is_member is None:
+                return self._cannot(waiting)
+            if not is_member:
+                self._is_none(rival)
+            return self._go_on(waiting)
+
+        return self._memory.is_member(rival.group, rival.agent.name, looked)
 
     def _cannot(self, waiting: WaitingRequest) -> None:
         self._refuse(waiting, WireCode.COORDINATOR_NOT_AVAILABLE)

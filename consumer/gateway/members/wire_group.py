@@ -13,6 +13,7 @@ from consumer.gateway.wire.actions import WireTimes
 from consumer.gateway.wire.drain import Drain
 from consumer.gateway.wire.member import WireMember
 from consumer.gateway.wire.parking import MovesPace
+from consumer.gateway.wire.requests import LeaveRequest, MayCommitRequest, Request
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
@@ -236,6 +237,14 @@ class WireGroup:
             return WireCode.NONE
         fenced = member_id in self.fenced
         return WireCode.FENCED_INSTANCE_ID if fenced else WireCode.UNKNOWN_MEMBER_ID
+
+    def rival(self, request: Request) -> ServedMember | None:
+        """The member with the instance that a request names, where it is by another id."""
+        if isinstance(request, LeaveRequest | MayCommitRequest) or request.instance is None:
+            return None
+        other = self.of_instance(request.instance)
+        is_other = other is not None and request.member_id not in ("", other.wire.member_id)
+        return other if is_other else None
 
     def of_instance(self, instance: str) -> ServedMember | None:
         """The member with this instance id."""

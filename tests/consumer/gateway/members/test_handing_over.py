@@ -42,6 +42,8 @@ class Remembering:
         self.clients = {(group, client.node): client for client in clients}
         self.reads: list[tuple[Key, ...]] = []
         self.writers: list[str] = []
+        self.gone: set[str] = set()
+        self.unknown = False
         self.claimed: list[tuple[str, Callable[[], None]]] = []
         self.holds = False
         self.away = False
@@ -107,6 +109,10 @@ class Remembering:
             done(is_elsewhere)
 
         self.read([(group, node)], found)
+
+    def is_member(self, group: str, member: str, done: Callable[[bool | None], None]) -> None:
+        """See `Memory`."""
+        done(None if self.unknown else member not in self.gone)
 
     def forget(self, group: str, node: str, member: str) -> None:
         """See `Memory`."""

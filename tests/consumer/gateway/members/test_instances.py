@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from consumer.core import messages as msg
 from consumer.gateway.wire.requests import BeatAnswer, HeartbeatRequest, JoinAnswer, SyncRequest
 from consumer.gateway.wire.subscription import encode_subscription
@@ -114,3 +116,27 @@ def test_who_has_an_instance_at_another_gateway_is_not_fenced_by_this_one() -> N
     assert world.ask(HeartbeatRequest("g", first, 1, "i")) == BeatAnswer(
         WireCode.FENCED_INSTANCE_ID
     ), "the one before is"
+
+
+@pytest.mark.parametrize("is_member", [True, False, None])
+def test_who_is_no_member_any_more_fences_nobody(is_member: bool | None) -> None:
+    """A gateway that was stopped has not heard yet that its client went on elsewhere, where nothing
+    of it was written down yet (simulator, wire 106).
+    """
+    memory = Remembering()
+    world = World(memory=memory)
+    first = world.member(instance="i")
+    if is_member is None:
+        memory.unknown = True
+    elif not is_member:
+        memory.gone.add("registered")
+    expected = {
+        True: WireCode.FENCED_INSTANCE_ID,
+        False: WireCode.UNKNOWN_MEMBER_ID,
+        None: WireCode.COORDINATOR_NOT_AVAILABLE,
+    }[is_member]
+    assert world.ask(HeartbeatRequest("g", "later", 4, "i")) == BeatAnswer(expected)
+    assert (first in [wire.member_id for wire, _ in world.groups.agents("g")]) == (
+        is_member is not False
+    )
+    assert world.agents[0].finished == (is_member is False)

@@ -166,6 +166,19 @@ def test_who_goes_on_with_a_client_says_so_before_it_is_registered(
         assert one.read(CLIENT.node) == [None]
 
 
+def test_whether_a_registration_is_there(zk_hosts: str, client: KazooClient) -> None:
+    client.create(LAY.registration(GROUP, "c"), b"", makepath=True)
+    with gateway(zk_hosts) as one:
+
+        def is_member(name: str) -> Any:
+            return one.ask(lambda done: one.memory.is_member(GROUP, name, done))[0]
+
+        assert is_member("c") is True and is_member("d") is False
+        one.loop.post(one.session.close)
+        wait_until(lambda: one.session.port is None, WAIT_S, "the session's end")
+        assert is_member("c") is None
+
+
 def test_who_has_lost_the_membership_writes_nothing(zk_hosts: str, client: KazooClient) -> None:
     client.create(LAY.registration(GROUP, "c"), b"", makepath=True)
     with gateway(zk_hosts) as one:
