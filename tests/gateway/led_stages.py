@@ -11,7 +11,9 @@ while. Each kill happens in a rebalance that a consumer begins which joins or le
   may join once more, as with Kafka, and it is said how often one did (one or two generations):
   where the generation was not written down, a client that had been given an id, and was in none
   yet, asks the next coordinator for another; and a leader whose gateway took the answer to its
-  SyncGroup with it joins again, which begins a rebalance in a group that is stable by then;
+  SyncGroup with it joins again, which begins a rebalance in a group that is stable by then. After
+  the others nobody has to; but kafka-python's leader at times joins again by itself as soon as its
+  SyncGroup is answered, where a poll of it has ended meanwhile (3.0.12, on a busy machine);
 * each consumer that was there has heard of as many rebalances: assigned once for each;
 * at the end every record has been taken by somebody, and the coordinators' tapes replay.
 
@@ -90,7 +92,9 @@ AGAIN_MAX = {
     (Stage.BEFORE_SYNC, Victim.GATEWAY): 2,
     (Stage.AFTER_SYNC, Victim.GATEWAY): 2,
 }
-"""How many generations later a group may be after a kill; after others none."""
+"""How many generations later a group may be after a kill."""
+BY_ITSELF_MAX = 1
+"""The same after others."""
 
 
 @dataclass
@@ -268,7 +272,7 @@ class LedGroupUnderFire:
         what = f"{victim.value} killed {stage.value}"
         found = self.state().generation
         self.outcome.again[stage, victim] += found != generation
-        if not generation <= found <= generation + AGAIN_MAX.get((stage, victim), 0):
+        if not generation <= found <= generation + AGAIN_MAX.get((stage, victim), BY_ITSELF_MAX):
             self.outcome.wrong.append(f"{what}: generation {found}, not {generation}")
         for client, calls in heard.items():
             told = [kind for kind, _ in client.calls[calls:]].count("assigned")
