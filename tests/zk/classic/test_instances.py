@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
-from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from tests.zk.classic.served_side import GROUP, PATHS, SETTLED_MS, ServedSide
+from zkcoord.core.classic.requests import ClassicJoin
+from zkcoord.zk.port import Delete
 
 
 def play(text: str) -> None:
@@ -73,3 +79,39 @@ def test_that_somebody_left_is_written_before_it_is_answered() -> None:
     begun, answered = (len(written) - written[::-1].index(p) for p in (PATHS.round(GROUP), asked))
     last_ask = written.index(asked)
     assert PATHS.round(GROUP) in written[last_ask:] and begun < answered
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_an_instance_is_taken_over_for_who_still_waits_for_that(
+    monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """A request of a gateway that is dead may come late, with its end just behind it: its client
+    has come by another gateway since, and would be fenced by itself (simulator, change 3225).
+    """
+    side = ServedSide(OPTIONS)
+    group = tuple(enumerate(("group a b:i",), 1))
+    Play(side).run(Scenario("instances", group))
+    assert side.groups is not None
+    before = [one.member_id for one in side.view().state.members]
+    port = side.groups._edge.port
+    sync, syncs = port.sync, []
+
+    def synced(done: Callable[[object], None]) -> None:
+        syncs.append(1)
+        if is_late and side.groups is not None:
+            (name,) = side.groups._confirming
+            side.gateway.multi([Delete(PATHS.request(name))], lambda result: None)
+            side.kernel.run_until(side.kernel.now + SETTLED_MS)
+        sync(done)
+
+    monkeypatch.setattr(port, "sync", synced)
+    join = ClassicJoin("", "late", "consumer", (("range", b"m"),), 10_000, 60_000, "i")
+    ticket = side.send(join, 9)
+    side.settle()
+    answer = side.answer(ticket, False)
+    after = [one.member_id for one in side.view().state.members]
+    assert syncs == [1]
+    if is_late:
+        assert answer is None and after == before and not side.groups._tickets
+    else:
+        assert answer is not None and after != before and "late" in after

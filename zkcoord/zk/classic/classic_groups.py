@@ -132,6 +132,7 @@ class ClassicGroups:
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
         self._wakes: Wakes[ServedClassicGroup] = Wakes()
         self._held = HeldJoins()
+        self._confirming: dict[str, int] = {}  # tickets, by the names of requests
         self._strange = ToldOnce(record)
         self._pins = Pins(self._paths, self._strange.tell)
 
@@ -291,7 +292,8 @@ class ClassicGroups:
     def _taken_back(self, name: str) -> None:
         """A request is gone: of its gateway, or since its client waits no more."""
         self._incoming.forget(name)
-        ticket = self._held.forget(name)
+        held, confirming = self._held.forget(name), self._confirming.pop(name, None)
+        ticket = held if held is not None else confirming
         if ticket is not None:
             del self._tickets[ticket]
 
@@ -304,7 +306,20 @@ class ClassicGroups:
             self._tickets[self._ticket] = name
             self._serve(self._ticket, ask)
 
-    def _serve(self, ticket: int, ask: ClassicAsk) -> None:
+    def _confirm(self, ticket: int, ask: ClassicAsk) -> None:
+        """Nobody takes an instance over whose gateway is dead: its request may have come late, with
+        its end just behind it, and its client by another gateway meanwhile.
+        """
+        name = self._tickets[ticket]
+        self._confirming[name] = ticket
+
+        def synced(result: object) -> None:
+            if self._confirming.pop(name, None) is not None and not self._edge.dead:
+                self._serve(ticket, ask, True)
+
+        self._edge.port.sync(synced)
+
+    def _serve(self, ticket: int, ask: ClassicAsk, confirmed: bool = False) -> None:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
         if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
@@ -330,6 +345,9 @@ class ClassicGroups:
                 ask.group, self._edge, self._options, goes_over=self._goes_over
             )
             self._groups[ask.group] = group
+        join = ask.request if isinstance(ask.request, ClassicJoin) else None
+        if join and not join.member_id and group.has_instance(join.instance) and not confirmed:
+            return self._confirm(ticket, ask)
         return group.ask(ticket, ask.request)
 
     def _serve_held(self, ticket: int, ask: ClassicAsk) -> None:

@@ -136,6 +136,10 @@ class ServedClassicGroup:
         """How many are in it."""
         return len(self._machine.members)
 
+    def has_instance(self, instance: str | None) -> bool:
+        """Whether a member of it has this instance."""
+        return self._machine.holder(instance) is not None
+
     @property
     def is_forgotten(self) -> bool:
         """Whether nothing of it is to be kept: nobody has ever joined, or it was deleted."""
