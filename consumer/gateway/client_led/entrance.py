@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from consumer.gateway.changing.to_clients import GoingOver
 from consumer.gateway.changing.to_coordinator import ToCoordinator, can_come_over
@@ -19,6 +20,7 @@ from consumer.gateway.client_led.translating import is_of_clients
 from consumer.gateway.client_led.waiting import WaitingLine
 from consumer.gateway.client_led.watching import LedSeen
 from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.members.recalls import WaitingRequest
 from consumer.gateway.wire.requests import (
     Caller,
     JoinRequest,
@@ -55,6 +57,7 @@ class MembersEntrance:
         self._refused: set[str] = set()
         self._to_clients = GoingOver(wire)
         self._to_coordinator = ToCoordinator(led, self._serve)
+        wire.not_here = self._not_remembered
         led.serve, led.looked = self._serve, self._looked_at
         led.watching.pins.told = self._pinned
 
@@ -165,13 +168,27 @@ class MembersEntrance:
             self._wire.request(one.ticket, one.caller, request)
 
     def _may_be_assigned(self, group: LedGroup, request: Request) -> bool:
-        """Whether an instance that has an id may have it of the coordinator's, at another gateway,
-        which is written down: a group that clients lead would fence it, whoever it is.
+        """Whether who has an id may have it of the coordinator's, at another gateway, which is
+        written down: a group that clients lead would fence an instance, whoever it is, and of
+        another client it would say that it is nobody, so that it loses what it has.
         """
-        if not isinstance(request, JoinRequest) or request.instance is None:
+        if not isinstance(request, JoinRequest) or request.is_nobodys:
             return False
         is_named = bool(request.member_id) and not is_of_clients(request)
         return is_named and not group.view.state.members
+
+    def _not_remembered(self, waiting: WaitingRequest) -> bool:
+        """Who is at no gateway has its id of the group that its clients lead, or are about to. An
+        instance may be one that has been forgotten since, and is told that.
+        """
+        request = waiting.request
+        if not isinstance(request, JoinRequest) or request.instance is not None:
+            return False
+        if not self._would_lead(request):
+            return False
+        group, nobodys = self._led.open(request.group), replace(request, is_nobodys=True)
+        self._led.when_seen(group, waiting.ticket, waiting.caller, nobodys)
+        return True
 
     def _would_lead(self, request: Request) -> bool:
         """Whether this makes a group that has no members one that clients lead."""

@@ -71,7 +71,8 @@ ANEW_MS = 5_000
 class WireGroups:
     """See the module. `answer` takes each answer with its ticket, once; `begin` is asked where
     partitions begin, and answers by `resolved`; `new_id` makes a member id's random part. Without
-    `memory` a client's place is lost with its gateway.
+    `memory` a client's place is lost with its gateway. `not_here` takes requests of who is nowhere
+    (False: it is answered here).
     """
 
     def __init__(
@@ -97,9 +98,10 @@ class WireGroups:
         self.memory = memory
         self.closing = False
         self.taken_over = 0
+        self.not_here: Callable[[WaitingRequest], bool] = lambda waiting: False
         self.groups: dict[str, WireGroup] = {}
-        back = self._restore, self._recalled, self._refuse_recalled, self._rival, self._is_none
-        self.recalls = None if memory is None else Recalls(memory, *back)
+        back = self._restore, self._recalled, self._refuse_recalled, self._is_none
+        self.recalls = None if memory is None else Recalls(memory, self.groups, *back)
         self.newcomers = Newcomers(
             clock, self.groups, self._serve, answer, new_id, limits, times, memory is not None
         )
@@ -221,14 +223,13 @@ class WireGroups:
     def _recalled(self, waiting: WaitingRequest) -> None:
         if self.closing:
             return self._refuse_recalled(waiting, WireCode.NOT_COORDINATOR)
+        is_nobody = unknown(waiting.request, self.groups.get(waiting.request.group))
+        if is_nobody and self.not_here(waiting):
+            return None
         self._serve_request(waiting.ticket, waiting.caller, waiting.request)
         if waiting.overtaken:
             self._make_way(waiting.caller.connection)
         return None
-
-    def _rival(self, request: Request) -> ServedMember | None:
-        group = self.groups.get(request.group)
-        return None if group is None else group.rival(request)
 
     def _is_none(self, rival: ServedMember) -> None:
         if (group := self.groups.get(rival.group)) is not None and not rival.closing:

@@ -94,24 +94,23 @@ def _judged(request: Request, client: RememberedClient) -> WireCode:
 class Recalls:
     """See the module. `restore` is called for each client that is remembered and named rightly,
     then `go_on` for each request; `refuse` for those that name one wrongly, or of which nothing can
-    be found out now. `rival` says which member here a request would be fenced by; `is_none` hears
-    that it is no member any more.
+    be found out now. `is_none` hears of a member here, of one of the `groups`, that it is none.
     """
 
     def __init__(
         self,
         memory: Memory,
+        groups: Mapping[str, WireGroup],
         restore: Callable[[str, RememberedClient], None],
         go_on: Callable[[WaitingRequest], None],
         refuse: Callable[[WaitingRequest, WireCode], None],
-        rival: Callable[[Request], ServedMember | None],
         is_none: Callable[[ServedMember], None],
     ) -> None:
         self._memory = memory
         self._restore = restore
         self._go_on = go_on
         self._refuse = refuse
-        self._rival = rival
+        self._groups = groups
         self._is_none = is_none
         self._waiting: list[WaitingRequest] = []
         self._turn: list[WaitingRequest] = []
@@ -212,7 +211,8 @@ class Recalls:
         """To be fenced ends a client: this gateway may not have heard that it has lost the member
         here.
         """
-        rival = self._rival(waiting.request)
+        group = self._groups.get(waiting.request.group)
+        rival = None if group is None else group.rival(waiting.request)
         if rival is None or not rival.agent.registered:
             return self._go_on(waiting)
 

@@ -32,7 +32,8 @@ class JoinRequest:
     """JoinGroup. `protocols`: names of assignors and what each is told (ConsumerProtocol's
     subscription), in order of preference. `named_first`: a client without a member id is first
     given one (version 4 and later, KIP-394). `may_skip`: a leader that comes back need not assign
-    anew (version 9 and later, KIP-814); `reason`: for people.
+    anew (version 9 and later, KIP-814); `reason`: for people. `is_nobodys`: no gateway has written
+    its client down.
     """
 
     group: str
@@ -45,6 +46,7 @@ class JoinRequest:
     named_first: bool = True
     may_skip: bool = False
     reason: str = ""
+    is_nobodys: bool = False
 
     def as_new(self) -> JoinRequest | None:
         """The same, of somebody who is given another id before it joins by it. None: it cannot be

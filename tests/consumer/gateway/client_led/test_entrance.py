@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pytest
 from consumer.gateway.client_led import waiting
 from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.waiting import SEEN_MS
+from consumer.gateway.members.recalls import WaitingRequest
 from consumer.gateway.wire.requests import (
     Caller,
     CommitRequest,
@@ -38,6 +40,7 @@ class Wire:
         self.leaving: set[str] = set()
         self.came: list[tuple[int, Request]] = []
         self.others: list[int] = []
+        self.not_here: Callable[[WaitingRequest], bool] = lambda waiting: False
 
     def request(self, ticket: int, caller: Caller, request: Request) -> None:
         """See `WireGroups`."""
@@ -256,7 +259,7 @@ def test_a_group_that_is_pinned_is_led_by_clients_of_known_assignors(
     ("names", "member_id", "instance", "to_wire"),
     [
         (("range",), "m", "i", True),
-        (("range",), "m", None, False),
+        (("range",), "m", None, True),
         (("range",), "", "i", False),
         (("own",), "m", "i", False),
     ],
@@ -272,6 +275,20 @@ def test_an_instance_that_comes_from_another_gateway_is_looked_for(
     pins(scene, "new", Pin(Machine.CLIENT_LED))
     asked = replace(join("new", "consumer", *names, member_id=member_id), instance=instance)
     assert door.to_wire(asked) is to_wire
+
+
+@pytest.mark.parametrize(("instance", "is_led"), [(None, True), ("i", False)])
+def test_who_is_at_no_gateway_has_its_id_of_the_group_that_clients_lead(
+    scene: Scene, door: Door, instance: str | None, is_led: bool
+) -> None:
+    pins(scene, "new", Pin(Machine.CLIENT_LED))
+    asked = replace(join("new", "consumer", "range", member_id="m"), instance=instance)
+    waiting = WaitingRequest(1, Caller(9), asked, ())
+    assert door.wire.not_here(waiting) is is_led
+    door.gateway.settle()
+    answer = door.gateway.answers.get(1)
+    assert (answer is not None) is is_led, "the group says what it knows of the id"
+    assert not door.wire.not_here(replace(waiting, request=replace(asked, group="other")))
 
 
 def test_a_group_that_is_pinned_coordinated_refuses_who_would_lead(
