@@ -1,0 +1,186 @@
+"""Topics and brokers as nodes of our own, where Kafka keeps none in ZooKeeper, and how everybody
+reads whichever there are.
+
+The coordinator writes them below a root (`KafkaTree`) in Kafka's own formats, so that whoever reads
+Kafka's nodes reads these. While the root is there nobody looks at Kafka's: they are frozen, or
+gone. So a read of one of Kafka's nodes asks for both, and for the root, in one request
+(`OverlaidPort`): what is answered is of one moment, and nobody has to hear of the change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from zkcoord.topics.asking import SaidBroker
+from zkcoord.topics.judging import KnownTopic
+from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
+    AclsResult,
+    Ensemble,
+    GetChildren,
+    GetData,
+    Missing,
+    MultiResult,
+    Op,
+    Port,
+    PortEvent,
+    Read,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+    Unanswered,
+    WatchMode,
+)
+from zkcoord.znodes.paths import BROKERS, TOPICS
+
+TOPIC_VERSION, BROKER_VERSION = 3, 5
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTree:
+    """Where they are. `root` says of which cluster they are."""
+
+    root: str
+
+    @property
+    def topics(self) -> str:
+        """The parent of topics."""
+        return f"{self.root}/topics"
+
+    @property
+    def brokers(self) -> str:
+        """The parent of brokers."""
+        return f"{self.root}/brokers"
+
+    def of(self, path: str) -> str:
+        """The node that stands for one of Kafka's; "" where it is none of those."""
+        for theirs, ours in ((TOPICS, self.topics), (BROKERS, self.brokers)):
+            if path == theirs or path.startswith(f"{theirs}/"):
+                return ours + path[len(theirs) :]
+        return ""
+
+
+def encode_known_topic(topic: KnownTopic) -> bytes:
+    """A topic's data, as Kafka writes it in ZooKeeper, without replicas; what earlier ones of its
+    name were is besides.
+    """
+    document: dict[str, object] = {
+        "version": TOPIC_VERSION,
+        "partitions": {str(n): [] for n in range(topic.partitions)},
+        "adding_replicas": {},
+        "removing_replicas": {},
+    }
+    if topic.topic_id:
+        document["topic_id"] = topic.topic_id
+    if topic.former:
+        document["former"] = list(topic.former)
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def encode_said_broker(broker: SaidBroker, protocol: str) -> bytes:
+    """A broker's data, as Kafka writes it: its listener of this security protocol."""
+    endpoint = f"{protocol}://{broker.host}:{broker.port}"
+    document = {
+        "version": BROKER_VERSION,
+        "host": broker.host,
+        "port": broker.port,
+        "endpoints": [endpoint],
+        "listener_security_protocol_map": {protocol: protocol},
+        "rack": broker.rack or None,
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+class OverlaidPort:
+    """A `Port` through which Kafka's nodes are read where they are."""
+
+    def __init__(self, port: Port, tree: KafkaTree) -> None:
+        self.port = port
+        self._tree = tree
+
+    def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        both: list[Read] = []
+        places: list[tuple[int, int]] = []  # of each read: Kafka's, and ours (-1: there is none)
+        for one in reads:
+            ours = self._tree.of(one.path)
+            at = len(both)
+            both.append(one)
+            if ours:
+                both.append(GetData(ours) if isinstance(one, GetData) else GetChildren(ours))
+            places.append((at, at + 1 if ours else -1))
+        if len(both) == len(reads):
+            return self.port.read(reads, done)
+        whole = [GetData(self._tree.root), *both]
+        return self._ask(whole, [], partial(self._answered, places, done))
+
+    def _ask(
+        self, reads: Sequence[Read], found: list[ReadAnswer], done: Callable[[ReadResult], None]
+    ) -> None:
+        """Of more than one request holds each is of its own moment."""
+        part, rest = reads[:READS_PER_REQUEST_MAX], reads[READS_PER_REQUEST_MAX:]
+
+        def answered(result: ReadResult) -> None:
+            if not isinstance(result, ReadDone):
+                return done(result)
+            found.extend(result.answers)
+            if rest and len(result.answers) == len(part):
+                return self._ask(rest, found, done)
+            return done(ReadDone(tuple(found)))
+
+        self.port.read(part, answered)
+
+    @staticmethod
+    def _answered(
+        places: Sequence[tuple[int, int]], done: Callable[[ReadResult], None], result: ReadResult
+    ) -> None:
+        if isinstance(result, Unanswered):
+            return done(result)
+        root, *answers = result.answers
+        ours = not isinstance(root, Missing)
+        return done(
+            ReadDone(tuple(answers[own if ours and own >= 0 else theirs] for theirs, own in places))
+        )
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        """See `Port`."""
+        self.port.multi(ops, done)
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """See `Port`."""
+        self.port.acls(paths, done)
+
+    def sync(self, done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        self.port.sync(done)
+
+    def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        self.port.watch(path, mode, done)
+
+    def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        self.port.unwatch(path, done)
+
+    def ignore(self, paths: Sequence[str]) -> None:
+        """See `Port`."""
+        self.port.ignore(paths)
+
+    def close(self) -> None:
+        """See `Port`."""
+        self.port.close()
+
+
+class OverlaidEnsemble:
+    """An `Ensemble` whose sessions read so."""
+
+    def __init__(self, ensemble: Ensemble, tree: KafkaTree) -> None:
+        self._ensemble = ensemble
+        self._tree = tree
+
+    def open(self, on_event: Callable[[PortEvent], None]) -> Port:
+        """See `Ensemble`."""
+        return OverlaidPort(self._ensemble.open(on_event), self._tree)
