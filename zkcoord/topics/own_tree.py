@@ -20,6 +20,7 @@ from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     AclsResult,
     Ensemble,
+    Fired,
     GetChildren,
     GetData,
     Missing,
@@ -57,10 +58,18 @@ class KafkaTree:
 
     def of(self, path: str) -> str:
         """The node that stands for one of Kafka's; "" where it is none of those."""
-        for theirs, ours in ((TOPICS, self.topics), (BROKERS, self.brokers)):
-            if path == theirs or path.startswith(f"{theirs}/"):
-                return ours + path[len(theirs) :]
-        return ""
+        return _moved(path, ((TOPICS, self.topics), (BROKERS, self.brokers)))
+
+    def instead_of(self, path: str) -> str:
+        """The node of Kafka's for which one of ours stands; "" where it is none of those."""
+        return _moved(path, ((self.topics, TOPICS), (self.brokers, BROKERS)))
+
+
+def _moved(path: str, roots: Sequence[tuple[str, str]]) -> str:
+    for before, after in roots:
+        if path == before or path.startswith(f"{before}/"):
+            return after + path[len(before) :]
+    return ""
 
 
 def encode_known_topic(topic: KnownTopic) -> bytes:
@@ -82,7 +91,8 @@ def encode_known_topic(topic: KnownTopic) -> bytes:
 
 def encode_said_broker(broker: SaidBroker, protocol: str) -> bytes:
     """A broker's data, as Kafka writes it: its listener of this security protocol."""
-    endpoint = f"{protocol}://{broker.host}:{broker.port}"
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    endpoint = f"{protocol}://{host}:{broker.port}"
     document = {
         "version": BROKER_VERSION,
         "host": broker.host,
@@ -159,10 +169,16 @@ class OverlaidPort:
 
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
+        ours = self._tree.of(path)
+        if ours:
+            self.port.watch(ours, mode, _nothing)
         self.port.watch(path, mode, done)
 
     def unwatch(self, path: str, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
+        ours = self._tree.of(path)
+        if ours:
+            self.port.unwatch(ours, _nothing)
         self.port.unwatch(path, done)
 
     def ignore(self, paths: Sequence[str]) -> None:
@@ -183,4 +199,14 @@ class OverlaidEnsemble:
 
     def open(self, on_event: Callable[[PortEvent], None]) -> Port:
         """See `Ensemble`."""
-        return OverlaidPort(self._ensemble.open(on_event), self._tree)
+
+        def event(one: PortEvent) -> None:
+            if isinstance(one, Fired) and (theirs := self._tree.instead_of(one.path)):
+                one = Fired(one.change, theirs)
+            on_event(one)
+
+        return OverlaidPort(self._ensemble.open(event), self._tree)
+
+
+def _nothing(result: ReadResult) -> None:
+    """That a connection is gone is heard elsewhere."""
