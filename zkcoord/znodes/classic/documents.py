@@ -355,6 +355,9 @@ def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
         ids = {one.member_id for one in members}
         if len(ids) < len(members):
             raise UnfitField("a member is there twice")
+        instances = [one.instance for one in members if one.instance is not None]
+        if len(set(instances)) < len(instances):
+            raise UnfitField("an instance is there twice")
         if (phase is ClassicPhase.EMPTY) != (not members) or leader not in (ids or {""}):
             raise UnfitField("members, leader and phase do not fit together")
         protocol = text(document, "protocol", PROTOCOL_CHARS_MAX)
