@@ -116,6 +116,18 @@ def test_a_group_is_deleted_of_which_something_is_gone() -> None:
     assert side.data(PATHS.group(GROUP)) is None
 
 
+def test_a_generation_after_which_there_is_none_is_none_that_was_decided() -> None:
+    """Clients are told it in 32 bits."""
+    side, player = stable()
+    state = json.loads(side.data(PATHS.state(GROUP)) or b"")
+    data = json.dumps(state | {"generation": 2**31 - 1}).encode()
+    side.write([SetData(PATHS.state(GROUP), data, -1)])
+    side.restart()
+    player.run(lines("a join -> 25", "b leave -> 0 25"))
+    forms_again(side, player)
+    assert side.view().state.generation < 10_000
+
+
 def test_an_instance_that_two_members_have_is_none_that_was_decided() -> None:
     """Whoever takes one of them away would not find the other any more."""
     side, player = stable()
