@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumer.gateway.client_led import asking
+from consumer.gateway.client_led import asking, watching
 from consumer.gateway.client_led.member import LedMember, WaitingOffsets
 from consumer.gateway.wire.requests import (
     CommitAnswer,
@@ -429,16 +429,16 @@ def test_what_is_gone_is_of_a_generation_that_is_over(scene: Scene) -> None:
 
 
 def test_what_somebody_else_has_written_is_not_what_a_client_has_brought(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No client is told it, of the same size or not, and the log says which node to delete."""
     ref = scene.one.led.groups[GROUP].view.state.members[0].assignment
     assert isinstance(ref, BlobRef)
     path = PATHS.blob(GROUP, ref.digest)
     read: list[object] = []
-    assert scene.served.groups is not None
-    scene.served.groups.lost()  # who leads would delete it
-    with caplog.at_level(logging.WARNING):
+    # who leads would delete it
+    monkeypatch.setattr(scene.served.groups, "fired", lambda event: True)
+    with caplog.at_level(logging.WARNING, watching.__name__):
         for data in (b"x" * ref.size, b"junk"):
             scene.served.write([SetData(path, data, -1)])
             scene.one.led.watching.blobs(GROUP, [ref], read.append)
