@@ -28,8 +28,7 @@ def test_who_asks_where_to_begin_while_that_cannot_be_read_asks_again(
     kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
 ) -> None:
     """librdkafka asks again where a coordinator loads, and where none is available it looks for
-    another one and leaves what it was assigned as it is: owned, and never read. (Java's client of
-    3.9 throws there.)
+    another one and leaves what it was assigned as it is: owned, and never read.
     """
     topic, group = unique("away"), unique("g")
     create_topic(kafka_broker.address, topic, PARTITIONS)

@@ -292,8 +292,7 @@ def read_offsets(
         try:
             yield from store.offsets(group, rest, stored)
         except ZkcoordError:
-            # by which clients ask again: by COORDINATOR_NOT_AVAILABLE librdkafka never begins, and
-            # Java's clients of 3.9 throw
+            # by which clients ask again: by COORDINATOR_NOT_AVAILABLE librdkafka never begins
             found[group] = WireCode.COORDINATOR_LOAD_IN_PROGRESS
     yield found
 
