@@ -16,15 +16,16 @@ from zkcoord.admin.group_machine import (
     unreadable_pin,
 )
 from zkcoord.config.option_spec import Use
-from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.core.model import GroupMetadata
 from zkcoord.errors import ConfigurationError, RefusedError, UnknownGroupError
 from zkcoord.terminal import err, out, printable
+from zkcoord.zk.acl.inherited import acl_below
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen
 from zkcoord.zk.sync.led_groups import describe_any_group, pinned
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import AUTO, Machine, Pin
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import Layout, layout_named
@@ -64,7 +65,7 @@ def add_parser(commands: Any) -> None:
         help="who is to run it; without it what was said is shown",
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of text")
-    add_flags(parser, Use.GROUPS, ACL_OPTIONS)
+    add_flags(parser, Use.GROUPS)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -86,11 +87,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             if refusal:
                 raise RefusedError(refusal)
             before = pinned(client, layout, args.group)
-            set_machine(client, layout, args.group, _pin(machine), options.acl)
+            acl = acl_below(client, ClassicPaths(layout).pins, options)
+            set_machine(client, layout, args.group, _pin(machine), acl)
             found = _seen(client, layout, args.group)
             refusal = machine_refusal(found, machine)
             if refusal:  # somebody came just then
-                set_machine(client, layout, args.group, _pin(before), options.acl)
+                set_machine(client, layout, args.group, _pin(before), acl)
                 raise RefusedError(refusal)
         said = pinned(client, layout, args.group)
         problem = unreadable_pin(client, layout, args.group)
