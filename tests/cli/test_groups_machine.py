@@ -35,6 +35,7 @@ def said(led: Led, group: str) -> Machine | None:
 
 
 def test_it_is_said_shown_changed_and_taken_back(led: Led, run: Run) -> None:
+    led.world.group("g")
     assert run("groups", "machine", "g") == (0, "g: auto; it has no members now\n", "")
     for _ in range(2):
         status, out, err = run("groups", "machine", "g", "client-led")
@@ -46,6 +47,24 @@ def test_it_is_said_shown_changed_and_taken_back(led: Led, run: Run) -> None:
         status, out, _ = run("groups", "machine", "g", "auto")
         assert (status, out) == (0, "g: auto; it has no members now\n")
         assert said(led, "g") is None
+
+
+def test_a_group_that_nobody_knows_is_said_to_be_so(led: Led, run: Run) -> None:
+    """It may be pinned before its first member comes, but a slip of the pen is not to be silent."""
+    led.group("connect", state(member("w1", "sessioned"), kind="connect"))
+    status, out, err = run("groups", "machine", "conect", "client-led")
+    assert (status, out) == (0, "conect: client-led; it has no members now\n")
+    assert "there is no group conect on this ensemble" in err and "did you mean connect?" in err
+    assert (
+        "the pin holds for when the first member comes; zkcoord groups machine conect auto" in err
+    )
+    assert said(led, "conect") is Machine.CLIENT_LED
+    _, out, _ = run("groups", "machine", "conect", "--json")
+    assert json.loads(out)["known"] is False
+    _, out, err = run("groups", "machine", "conect", "auto")
+    assert "there is no group conect" in err and "the pin holds" not in err
+    _, out, err = run("groups", "machine", "connect", "client-led", "--json")
+    assert json.loads(out)["known"] is True and err == ""
 
 
 def test_who_has_to_stop_is_named(led: Led, run: Run) -> None:
@@ -124,7 +143,7 @@ def test_what_cannot_be_read_is_named_and_is_said_again(led: Led, run: Run, data
     status, out, err = run("groups", "machine", "g")
     assert (status, out) == (0, "g: auto; it has no members now\n")
     assert f"{led.paths.pin('g')} cannot be read (" in err and "say it again" in err
-    assert run("groups", "machine", "g", "coordinated")[2] == ""
+    assert "cannot be read" not in run("groups", "machine", "g", "coordinated")[2]
     assert said(led, "g") is Machine.COORDINATED
 
 

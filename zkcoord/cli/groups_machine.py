@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from zkcoord.admin.common import whoami
+from zkcoord.admin.common import argument, whoami
 from zkcoord.admin.group_machine import (
     lists_of_clients,
     machine_refusal,
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         )
     layout, options = layout_named(settings.text("layout")), zk_options(settings)
     with SyncClient(options) as client:
-        found = _seen(client, layout, args.group)
+        found, unknown = _seen(client, layout, args.group)
         if args.machine is not None:
             machine = None if args.machine == AUTO else Machine(args.machine)
             refusal = machine_refusal(found, machine)
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 raise RefusedError(refusal)
             before = pinned(client, layout, args.group)
             set_machine(client, layout, args.group, _pin(machine), options.acl)
-            found = _seen(client, layout, args.group)
+            found, unknown = _seen(client, layout, args.group)
             refusal = machine_refusal(found, machine)
             if refusal:  # somebody came just then
                 set_machine(client, layout, args.group, _pin(before), options.acl)
@@ -102,6 +102,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             "machine": AUTO if said is None else said.value,
             "runs": runs,
             "waits": waits or None,
+            "known": not unknown,
         }
         out(json.dumps(document, indent=1) + "\n")
     else:
@@ -109,6 +110,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         out(printable(f"{args.group}: {AUTO if said is None else said.value}; {now}") + "\n")
         if waits:
             err(f"zkcoord groups: {printable(waits)}\n")
+    if unknown:
+        err(f"zkcoord groups: {printable(unknown)}\n")
+        if said is not None:
+            err(
+                "zkcoord groups: the pin holds for when the first member comes; zkcoord groups"
+                f" machine {printable(argument(args.group))} {AUTO} takes it back\n"
+            )
     if problem:
         err(f"zkcoord groups: {printable(problem)}\n")
     return 0
@@ -118,13 +126,16 @@ def _pin(machine: Machine | None) -> Pin | None:
     return None if machine is None else Pin(machine, whoami())
 
 
-def _seen(client: SyncClient, layout: Layout, group: str) -> GroupSnapshot:
-    """It may be said of a group of which there is nothing yet."""
+def _seen(client: SyncClient, layout: Layout, group: str) -> tuple[GroupSnapshot, str]:
+    """It may be said of a group of which there is nothing yet: then also that nobody knows it, with
+    the names that were probably meant.
+    """
     try:
-        return describe_any_group(client, layout, group)
-    except UnknownGroupError:
+        return describe_any_group(client, layout, group), ""
+    except UnknownGroupError as error:
         seen = coordinator_seen(client, layout)
-        return GroupSnapshot(group, layout, seen, GroupMetadata(), {}, {}, {}, {}, {}, {})
+        nothing = GroupSnapshot(group, layout, seen, GroupMetadata(), {}, {}, {}, {}, {}, {})
+        return nothing, str(error)
 
 
 def _runs(group: GroupSnapshot) -> str:

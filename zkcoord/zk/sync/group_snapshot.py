@@ -35,6 +35,7 @@ from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Nod
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.led_seen import LedSnapshot
 from zkcoord.znodes import codec, names
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
@@ -385,8 +386,10 @@ class _GroupReading:
 
 def no_such_group(reader: SyncClient, layout: Layout, group: str) -> str:
     """The sentence, with the names that were probably meant."""
-    found, topics = reader.read([GetChildren(layout.groups_root), GetChildren(layout.topics_root)])
-    near = difflib.get_close_matches(group, _children(found, layout.groups_root), n=3)
+    roots = layout.groups_root, ClassicPaths(layout).groups
+    found, led, topics = reader.read([*map(GetChildren, roots), GetChildren(layout.topics_root)])
+    known = {*_children(found, roots[0]), *(led.names if isinstance(led, Children) else ())}
+    near = difflib.get_close_matches(group, sorted(known), n=3)
     here = f"there is no group {group} on this ensemble (layout {layout.name})"
     if near:
         return f"{here}: did you mean {' or '.join(near)}?"
