@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from tests.cli.test_groups_led import Led, led, member, run, state
 from tests.znodes.test_gateway_nodes import CLIENT
@@ -65,6 +66,53 @@ def test_a_group_that_nobody_knows_is_said_to_be_so(led: Led, run: Run) -> None:
     assert "there is no group conect" in err and "the pin holds" not in err
     _, out, err = run("groups", "machine", "connect", "client-led", "--json")
     assert json.loads(out)["known"] is True and err == ""
+
+
+def test_who_runs_groups_and_who_is_to_is_listed(led: Led, run: Run) -> None:
+    led.group("connect", state(member("w1", "sessioned"), kind="connect"))
+    led.world.topic("orders", 1)
+    led.world.group("billing", members=1)
+    led.world.member("billing", "shim", {"orders": 1})
+    led.world.group("idle")
+    for group, word in [("connect", "coordinated"), ("later", "client-led"), ("idle", "auto")]:
+        run("groups", "machine", group, word)
+    led.world.put(led.paths.pin("billing"), b"{")
+    status, out, err = run("groups", "list", "--verbose")
+    assert (status, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        ["GROUP", "STATE", "RUN-BY", "PINNED"],
+        ["billing", "Stable", "coordinated", "unreadable"],
+        ["connect", "Stable", "client-led", "coordinated"],
+        ["idle", "Empty", "-", "-"],
+        ["later", "-", "-", "client-led"],
+    ]
+    assert "later" not in run("groups", "list", "--verbose", "--state", "Empty")[1]
+    assert run("groups", "list")[1] == "billing\nconnect\nidle\n", "what others read line by line"
+    found = json.loads(run("groups", "list", "--json")[1])
+    by_name = {one["group"]: one for one in found["groups"]}
+    connect, billing = by_name["connect"], by_name["billing"]
+    assert (connect["run_by"], connect["machine"]) == ("client-led", "coordinated")
+    assert connect["pinned_by"]
+    assert (billing["run_by"], billing["machine"]) == ("coordinated", "auto")
+    assert [bad["what"] for bad in billing["malformed"]] == ["pin of a group"]
+    assert (by_name["idle"]["run_by"], by_name["idle"]["machine"]) == (None, "auto")
+    (later,) = found["pinned_and_unknown"]
+    assert (later["group"], later["machine"]) == ("later", "client-led")
+
+
+def test_pins_that_may_not_be_seen_are_named(led: Led, run: Run) -> None:
+    led.world.group("g")
+    led.world.put(led.paths.pin("g"), b"")
+    for path in (led.paths.pin("g"), led.paths.pins):
+        led.world.client.set_acls(path, [make_digest_acl("u", "p", all=True)])
+        status, out, err = run("groups", "list", "--json")
+        if path == led.paths.pins:
+            assert status != 0 and f"does not let this client read {path}" in err
+        else:
+            assert f"read {path}" in json.loads(out)["groups"][0]["malformed"][0]["reason"]
+    led.world.client.add_auth("digest", "u:p")
+    for path in (led.paths.pin("g"), led.paths.pins):
+        led.world.client.set_acls(path, OPEN_ACL_UNSAFE)
 
 
 def test_who_has_to_stop_is_named(led: Led, run: Run) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicMember, ClassicState
 from zkcoord.core.model import GroupMetadata, GroupState, Malformed, Topic
-from zkcoord.errors import UnknownGroupError
+from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
@@ -31,7 +31,7 @@ from zkcoord.znodes.classic.assigned import partitions_of
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths, member_digest
-from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin
+from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin
 from zkcoord.znodes.classic.presence import ServedBy, decode_presence
 from zkcoord.znodes.classic.report import decode_report
 from zkcoord.znodes.classic.view import NEVER, ClassicView
@@ -126,6 +126,28 @@ def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListe
         state.protocol,
         True,
     )
+
+
+def all_pins(reader: SyncClient, layout: Layout) -> dict[str, Pin | Malformed]:
+    """Who is to run which groups, as far as that is taken; `Malformed`: nobody can read it. Raises
+    `UnavailableError`.
+    """
+    paths = ClassicPaths(layout)
+    reader.sync()
+    (answer,) = reader.read([GetChildren(paths.pins)])
+    if isinstance(answer, Denied):
+        raise UnavailableError(not_allowed(paths.pins, answer))
+    listed = answer.names if isinstance(answer, Children) else ()
+    groups = sorted(filter(names.is_group, listed))[:PINS_MAX]
+    found: dict[str, Pin | Malformed] = {}
+    for group, node in zip(
+        groups, reader.read([*map(GetData, map(paths.pin, groups))]), strict=True
+    ):
+        if isinstance(node, Node):
+            found[group] = decode_pin(group, node.data)
+        elif isinstance(node, Denied):
+            found[group] = Malformed("pin of a group", group, not_allowed(paths.pin(group), node))
+    return found
 
 
 def pinned(reader: SyncClient, layout: Layout, group: str) -> Machine | None:
