@@ -7,7 +7,7 @@ cannot be read of a group is said of that group; the others are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zkcoord.core.classic.requests import BlobRef
@@ -63,13 +63,25 @@ def list_all_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
     return [listed[name] for name in sorted(listed)]
 
 
-def _all_decided(reader: SyncClient, paths: ClassicPaths) -> Iterator[tuple[str, _Decided]]:
+def led_views(
+    reader: SyncClient, layout: Layout, wanted: Container[str]
+) -> dict[str, ClassicView | None]:
+    """Of these groups those that clients lead, or have led. None: what was decided cannot be read.
+    Raises `UnavailableError`.
+    """
+    found = _all_decided(reader, ClassicPaths(layout), wanted)
+    return {name: None if one.malformed else one.view for name, one in found}
+
+
+def _all_decided(
+    reader: SyncClient, paths: ClassicPaths, wanted: Container[str] | None = None
+) -> Iterator[tuple[str, _Decided]]:
     (head,) = reader.read([GetData(paths.groups)])
     if not isinstance(head, Node) or not 0 < head.stat.num_children <= CHILDREN_LISTED_MAX:
         return  # as those of a group: more than people can read
     (answer,) = reader.read([GetChildren(paths.groups)])
     found = answer.names if isinstance(answer, Children) else ()
-    groups = [name for name in found if names.is_group(name)]
+    groups = [n for n in found if names.is_group(n) and (wanted is None or n in wanted)]
     for at in range(0, len(groups), GROUPS_PER_READ):
         part = groups[at : at + GROUPS_PER_READ]
         answers = iter(reader.read([read for name in part for read in _reads(paths, name)]))
