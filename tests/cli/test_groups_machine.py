@@ -14,8 +14,12 @@ from tests.cli.test_groups_led import Led, led, member, run, state
 from tests.znodes.test_gateway_nodes import CLIENT
 from zkcoord.admin import group_machine
 from zkcoord.cli import groups_machine
+from zkcoord.core.classic.requests import ClassicJoin
+from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.model import GroupMode, Malformed, Mode
+from zkcoord.zk.sync import led_groups
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.classic.documents import ClassicAsk, encode_ask, encode_state
 from zkcoord.znodes.classic.pin import Machine, decode_pin
 from zkcoord.znodes.codec import encode_mode
 from zkcoord.znodes.gateway_nodes import encode_client
@@ -24,6 +28,7 @@ from zkcoord.znodes.paths import Layout
 __all__ = ("led", "run")
 
 Run = Callable[..., tuple[int, str, str]]
+NOBODY = state(phase=ClassicPhase.EMPTY)
 
 
 def said(led: Led, group: str) -> Machine | None:
@@ -147,6 +152,60 @@ def test_who_has_still_to_go_over_is_named(led: Led, run: Run) -> None:
     found = json.loads(out)
     assert (found["machine"], found["runs"]) == ("client-led", "the coordinator")
     assert "that the coordinator assigns (client), which go over" in found["waits"]
+
+
+def test_members_that_go_over_while_it_is_read_are_seen(
+    led: Led, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is registered is read first: it has left its leader when that is read."""
+    led.world.topic("orders", 1)
+    led.world.group("apps")
+    led.group("apps", state(member("c1")))
+    read, looks = led_groups.see_led, 0
+
+    def meanwhile(*asked: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            led.world.client.set(led.paths.state("apps"), encode_state(NOBODY))
+            led.world.member("apps", "c1", {"orders": 1}, gateway="gw:9192")
+        return read(*asked)
+
+    monkeypatch.setattr(led_groups, "see_led", meanwhile)
+    status, out, err = run("groups", "machine", "apps", "coordinated")
+    assert (status, out, err) == (0, "apps: coordinated; the coordinator runs it now\n", "")
+    assert looks > 2
+
+
+def test_members_that_are_between_the_machines_are_not_denied(
+    led: Led, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led.group("apps", state(member("c1")))
+    written = groups_machine.set_machine
+
+    def meanwhile(*asked: Any) -> None:
+        written(*asked)
+        led.world.client.set(led.paths.state("apps"), encode_state(NOBODY))
+
+    monkeypatch.setattr(groups_machine, "set_machine", meanwhile)
+    status, out, err = run("groups", "machine", "apps", "coordinated")
+    assert (status, out, err) == (0, "apps: coordinated; its members join just now\n", "")
+
+
+def test_who_joins_and_is_in_no_generation_yet_is_seen(led: Led, run: Run) -> None:
+    led.group("apps", NOBODY)
+    run("groups", "machine", "apps", "client-led")
+    assert run("groups", "machine", "apps")[1] == "apps: client-led; it has no members now\n"
+    joins = ClassicJoin("", "c1", "consumer", (("range", b""),), 10_000, 10_000)
+    for number, group in enumerate(("others", "apps")):
+        path, data = led.paths.request(f"{number:032x}"), encode_ask(ClassicAsk(group, joins))[0]
+        led.world.put(path, data, ephemeral=True)
+    status, out, err = run("groups", "machine", "apps")
+    assert (status, out, err) == (0, "apps: client-led; its members join just now\n", "")
+    found = json.loads(run("groups", "machine", "apps", "--json")[1])
+    assert (found["runs"], found["waits"]) == ("", "its members join just now")
+    led.world.client.set(path, b"the answer")
+    assert run("groups", "machine", "apps")[1] == "apps: client-led; it has no members now\n"
 
 
 def test_clients_that_could_not_be_led_are_named(led: Led, run: Run) -> None:
