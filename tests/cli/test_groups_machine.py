@@ -265,6 +265,20 @@ def test_no_more_is_said_than_is_taken(led: Led, run: Run, monkeypatch: pytest.M
     assert run("groups", "machine", "c", "client-led")[0] == 0
 
 
+def test_a_pin_that_somebody_has_made_nodes_below_is_said_to_stay(led: Led, run: Run) -> None:
+    run("groups", "machine", "g", "client-led")
+    foreign = f"{led.paths.pin('g')}/foreign"
+    led.world.put(foreign, b"somebody's")
+    status, _, err = run("groups", "machine", "g", "auto")
+    assert status != 0 and err.count("\n") == 1
+    assert f"what was said still holds: {led.paths.pin('g')} has nodes below it ('foreign')" in err
+    assert led.world.client.get(foreign)[0] == b"somebody's"
+    assert said(led, "g") is Machine.CLIENT_LED
+    assert run("groups", "machine", "g", "coordinated")[0] == 0, "it can be said otherwise"
+    led.world.client.delete(foreign)
+    assert run("groups", "machine", "g", "auto")[0] == 0 and said(led, "g") is None
+
+
 def test_a_word_that_is_none(led: Led, run: Run) -> None:
     status, _, err = run("groups", "machine", "g", "mixed")
     assert status != 0 and "there is no machine mixed: write auto, client-led or coordinated" in err

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zkcoord.admin.common import some, write_refused
+from zkcoord.admin.common import children, some, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
@@ -23,6 +23,7 @@ from zkcoord.zk.port import (
     Op,
     SetData,
     Unanswered,
+    ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
@@ -31,7 +32,7 @@ from zkcoord.znodes.classic.consumer_blobs import known_assignors
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
-from zkcoord.znodes.names import is_topic
+from zkcoord.znodes.names import is_topic, shown
 from zkcoord.znodes.paths import Layout, parents
 
 TRIES_MAX = 3
@@ -62,6 +63,8 @@ def set_machine(
         result = client.multi([op])
         if isinstance(result, Committed):
             return
+        if not isinstance(result, Unanswered) and result.error is ZkError.NOT_EMPTY:
+            raise RefusedError(_stays(client, path))
         if not isinstance(result, Unanswered) and result.error.value not in (
             "NodeExists",
             "BadVersion",
@@ -71,6 +74,17 @@ def set_machine(
     raise RefusedError(
         f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
         " uses it, then try again"
+    )
+
+
+def _stays(client: SyncClient, path: str) -> str:
+    """That a word cannot be taken back: whoever made what is below it may need that."""
+    (answer,) = client.see([GetChildren(path)])
+    below = sorted(children(answer, path))
+    return (
+        f"what was said still holds: {path} has nodes below it ({some(map(shown, below))}), which"
+        " are nothing of zkcoord's, so it cannot be deleted; look whose they are, delete them"
+        " (zkCli.sh: deleteall), then say it again"
     )
 
 
