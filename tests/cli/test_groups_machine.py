@@ -22,7 +22,7 @@ from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.documents import ClassicAsk, encode_ask, encode_state
 from zkcoord.znodes.classic.pin import Machine, decode_pin
 from zkcoord.znodes.codec import encode_mode
-from zkcoord.znodes.gateway_nodes import encode_client
+from zkcoord.znodes.gateway_nodes import encode_client, encode_gateway
 from zkcoord.znodes.paths import Layout
 
 __all__ = ("led", "run")
@@ -277,6 +277,33 @@ def test_a_pin_that_somebody_has_made_nodes_below_is_said_to_stay(led: Led, run:
     assert run("groups", "machine", "g", "coordinated")[0] == 0, "it can be said otherwise"
     led.world.client.delete(foreign)
     assert run("groups", "machine", "g", "auto")[0] == 0 and said(led, "g") is None
+
+
+def test_a_group_whose_offsets_are_in_kafka_is_not_the_coordinators(led: Led, run: Run) -> None:
+    """It would be said for ever that it goes over."""
+    led.group("etl-1", state(member("c1")))
+    assert run("groups", "machine", "etl-1", "coordinated")[0] == 0
+    gateways = led.world.layout.gateways
+    for number, says in enumerate((b"{", encode_gateway("gw1", 9192, None, "( other etl-.*"))):
+        led.world.put(f"{gateways}/gateway-{number:010}", says, ephemeral=True)
+    for arguments in (("machine", "etl-1"), ("describe", "etl-1", "--state")):
+        status, _, err = run("groups", *arguments)
+        assert status == 0 and "go over" not in err
+        assert (
+            "offsets of the group etl-1 are in Kafka (--offsets-in-kafka of the gateway at" in err
+        )
+        assert "gw1:9192" in err and "take the word back (zkcoord groups machine etl-1 auto)" in err
+    assert run("groups", "machine", "etl-1", "auto") == (
+        0,
+        "etl-1: auto; its leader, a client, runs it now\n",
+        "",
+    )
+    for group in ("etl-1", "etl-2"):
+        status, _, err = run("groups", "machine", group, "coordinated")
+        assert status != 0 and f"the offsets of the group {group} are in Kafka" in err
+        assert said(led, group) is None
+    assert run("groups", "machine", "etl-1", "client-led")[0] == 0
+    assert run("groups", "machine", "billing", "coordinated")[0] == 0
 
 
 def test_a_word_that_is_none(led: Led, run: Run) -> None:

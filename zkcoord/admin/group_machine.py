@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zkcoord.admin.common import children, some, write_refused
+from zkcoord.admin.common import argument, children, some, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
@@ -30,12 +30,13 @@ from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot
 from zkcoord.znodes.classic.consumer_blobs import known_assignors
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin, encode_pin
+from zkcoord.znodes.classic.pin import AUTO, PINS_MAX, Machine, Pin, decode_pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
 from zkcoord.znodes.names import is_topic, shown
 from zkcoord.znodes.paths import Layout, parents
 
 TRIES_MAX = 3
+MOVE = "stop its members and begin all gateways without that option for it"
 CLIENTS_MAX = 1_000
 
 
@@ -109,6 +110,14 @@ def _change(path: str, node: Node | None, pin: Pin | None, acl: tuple[AclEntry, 
     return None if node.data == data else SetData(path, data, node.stat.version)
 
 
+def in_kafka(group: str, gateway: str) -> str:
+    """Why a group cannot be the coordinator's that has its offsets in Kafka."""
+    return (
+        f"the offsets of the group {group} are in Kafka (--offsets-in-kafka of the gateway at"
+        f" {gateway}), and only a client leads such a group"
+    )
+
+
 def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
     """What stands against it; "" where nothing does."""
     mode = group.mode.kind if group.mode is not None else GroupMode.COORDINATED
@@ -127,7 +136,13 @@ def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
 
 
 def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
-    """Who has still to go over, or to stop, before it is so; "": nobody."""
+    """Who has still to go over, or to stop, before it is so, or why it will not be; "": nobody."""
+    if machine is Machine.COORDINATED and group.in_kafka_at:
+        return (
+            f"{in_kafka(group.group, group.in_kafka_at)}. It stays what it is, and once its members"
+            " have stopped nobody may join it: take the word back (zkcoord groups machine"
+            f" {argument(group.group)} {AUTO}), or {MOVE}"
+        )
     led = group.led.members if group.led is not None else ()
     if machine is Machine.CLIENT_LED and group.members:
         names, kind = sorted(group.members), "that the coordinator assigns"

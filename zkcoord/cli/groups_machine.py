@@ -9,6 +9,8 @@ from typing import Any
 
 from zkcoord.admin.common import argument, whoami
 from zkcoord.admin.group_machine import (
+    MOVE,
+    in_kafka,
     lists_of_clients,
     machine_refusal,
     machine_waits,
@@ -27,6 +29,7 @@ from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import AclEntry
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen
+from zkcoord.zk.sync.in_kafka import kept_in_kafka
 from zkcoord.zk.sync.led_groups import describe_any_group, pinned
 from zkcoord.zk.sync.open_joins import open_joins
 from zkcoord.znodes.classic.pin import AUTO, Machine, Pin
@@ -126,6 +129,9 @@ def _say(looking: _Looking, machine: Machine | None, acl: tuple[AclEntry, ...]) 
     refusal = machine_refusal(found, machine)
     if not refusal and machine is Machine.CLIENT_LED and found.members:
         refusal = no_leader_for(lists_of_clients(client, layout, group))
+    at = kept_in_kafka(*looking.at) if machine is Machine.COORDINATED else ""
+    if at:
+        refusal = f"{in_kafka(group, at)}: {MOVE} first"
     if refusal:
         raise RefusedError(refusal)
     before = pinned(client, layout, group)

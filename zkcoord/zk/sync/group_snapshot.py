@@ -79,6 +79,7 @@ class GroupSnapshot:
     """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of,
     as far as they exist; `subscribed` the topics of each member with its streams. `led`: where its
     leader is, or was, a client; `pinned`: who an operator has said is to run it ("": nobody).
+    `in_kafka_at`: a gateway that keeps its offsets in Kafka, where it is pinned to be coordinated.
     """
 
     group: str
@@ -95,6 +96,7 @@ class GroupSnapshot:
     mode: Mode | None = None
     led: LedSnapshot | None = None
     pinned: str = ""
+    in_kafka_at: str = ""
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:

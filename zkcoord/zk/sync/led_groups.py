@@ -25,6 +25,7 @@ from zkcoord.zk.sync.group_snapshot import (
     describe_group,
     list_groups,
 )
+from zkcoord.zk.sync.in_kafka import kept_in_kafka
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot, LedSnapshot
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.classic.assigned import partitions_of
@@ -184,7 +185,8 @@ def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupS
     else:
         led = see_led(reader, layout, group)
     said = pinned(reader, layout, group)
-    found = replace(found, pinned="" if said is None else said.value)
+    in_kafka = kept_in_kafka(reader, layout, group) if said is Machine.COORDINATED else ""
+    found = replace(found, pinned="" if said is None else said.value, in_kafka_at=in_kafka)
     if led is None or (found.members and not led.members):
         return found
     bad = led.malformed
