@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -108,12 +109,12 @@ def test_a_group_changes_while_its_members_run(
         ("client-led", "its leader, a client,"),
         ("coordinated", "the coordinator"),
     ]:
-        runs(group, machine, kafka_zk_hosts, capsys)
-        wait_until(
-            lambda: runs(group, "", kafka_zk_hosts, capsys)["runs"] == leads,
-            PATIENCE_S,
-            f"{leads} to run it",
-        )
+        deadline = time.monotonic() + PATIENCE_S
+        said = [runs(group, machine, kafka_zk_hosts, capsys)]
+        while said[-1]["runs"] != leads:
+            assert time.monotonic() < deadline, said[-1]
+            said.append(runs(group, "", kafka_zk_hosts, capsys))
+        assert all(one["runs"] or one["waits"] for one in said), "it had members all the time"
         shared(clients, PARTITIONS)
         assert not runs(group, "", kafka_zk_hosts, capsys)["waits"]
         produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)

@@ -39,6 +39,11 @@ COORDINATED = (
     "group %s is pinned coordinated (zkcoord groups machine), and client %s of %s, which lists no"
     " assignor that is known, is refused: have it list one, or change the pin"
 )
+IN_KAFKA = (
+    "group %s is pinned coordinated (zkcoord groups machine), but its offsets are in Kafka"
+    " (--offsets-in-kafka), so that only clients may lead it; client %s of %s is refused: take the"
+    " pin back (auto), or begin all gateways without that option for it"
+)
 
 
 class MembersEntrance:
@@ -200,9 +205,10 @@ class MembersEntrance:
     def _refuse(self, one: WaitingLed) -> None:
         """An operator has said that no client leads this group."""
         group = one.request.group
+        why = IN_KAFKA if self._always_led(group) else COORDINATED
         if group not in self._refused and len(self._refused) < REFUSED_MAX:
             self._refused.add(group)
-            log.warning(COORDINATED, shown(group), shown(one.caller.client_id), one.caller.host)
+            log.warning(why, shown(group), shown(one.caller.client_id), one.caller.host)
         self.answer(one, WireCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _is_known(self, request: Request) -> bool:

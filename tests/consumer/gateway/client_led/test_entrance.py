@@ -302,6 +302,17 @@ def test_a_group_that_is_pinned_coordinated_refuses_who_would_lead(
     assert caplog.text.count("is pinned coordinated") == 1
 
 
+def test_why_nobody_may_join_a_group_whose_offsets_are_in_kafka(
+    scene: Scene, door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it lists, it is not for that."""
+    pins(scene, ALWAYS[0], Pin(Machine.COORDINATED))
+    ticket = door.ask(join(ALWAYS[0], "consumer", "range"))
+    assert door.gateway.answers[ticket].code is WireCode.INCONSISTENT_GROUP_PROTOCOL
+    assert "its offsets are in Kafka (--offsets-in-kafka)" in caplog.text
+    assert "lists no assignor" not in caplog.text
+
+
 def test_a_group_that_has_members_is_led_whatever_was_said(scene: Scene, door: Door) -> None:
     pins(scene, GROUP, Pin(Machine.COORDINATED))
     ticket = door.ask(join(GROUP, "connect", "own"))
