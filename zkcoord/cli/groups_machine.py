@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         )
     layout, options = layout_named(settings.text("layout")), zk_options(settings)
     with SyncClient(options) as client:
-        looking = _Looking(client, layout, args.group)
+        looking = _MachineSight(client, layout, args.group)
         if args.machine is not None:
             acl = acl_below(client, ClassicPaths(layout).pins, options)
             _say(looking, None if args.machine == AUTO else Machine(args.machine), acl)
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _say(looking: _Looking, machine: Machine | None, acl: tuple[AclEntry, ...]) -> None:
+def _say(looking: _MachineSight, machine: Machine | None, acl: tuple[AclEntry, ...]) -> None:
     """Have it said, where nothing stands against it. Raises `RefusedError`."""
     client, layout, group = looking.at
     found = looking.look()
@@ -148,7 +148,7 @@ def _pin(machine: Machine | None) -> Pin | None:
     return None if machine is None else Pin(machine, whoami())
 
 
-class _Looking:
+class _MachineSight:
     """Looks at a group, of which there may be nothing yet: `unknown` says so then, with the names
     that were probably meant. `joining`: it has no members for a moment, since all have left the
     one machine and not joined the other yet.
