@@ -58,8 +58,8 @@ def differing(options: Mapping[str, str], other: AnnouncedGateway) -> list[str]:
 
 class Neighbours:
     """See the module. `changed` hears of all that are announced, this one first where it is, each
-    time that they changed; `options`: digests of those that all must share. A user of an
-    `OwnSession`.
+    time that they changed; `options`: digests of those that all must share; `in_kafka`: what is
+    said of groups whose offsets Kafka keeps. A user of an `OwnSession`.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Neighbours:
         own: Address,
         changed: Callable[[tuple[AnnouncedGateway, ...]], None],
         options: Mapping[str, str] | None = None,
+        in_kafka: str = "",
     ) -> None:
         self._layout = layout
         self._acl = acl
@@ -77,6 +78,7 @@ class Neighbours:
         self._own = own
         self._changed = changed
         self._options = options or {}
+        self._in_kafka = in_kafka
         self.differing = 0  # other gateways with other options
         self._port: Port | None = None
         self._node = ""
@@ -99,7 +101,7 @@ class Neighbours:
             self._look(self._port)
 
     def _announce(self, port: Port) -> None:
-        data = encode_gateway(self._own.host, self._own.port, self._options)
+        data = encode_gateway(self._own.host, self._own.port, self._options, self._in_kafka)
         node = Create(
             self._layout.gateway_prefix, data, ephemeral=True, sequential=True, acl=self._acl
         )
@@ -182,8 +184,10 @@ class Neighbours:
                 " begin it again with another --listen or --advertise"
             )
         others = tuple(one for one in others if one not in twins)
-        here = self._own
-        own = () if mine is None else (AnnouncedGateway(mine, here.host, here.port, self._options),)
+        own: tuple[AnnouncedGateway, ...] = ()
+        if mine is not None:
+            place = self._own.host, self._own.port
+            own = (AnnouncedGateway(mine, *place, self._options, self._in_kafka),)
         if own + others != self._known:
             self._known = own + others
             places = ", ".join(str(Address(o.host, o.port)) for o in others)

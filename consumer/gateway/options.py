@@ -65,7 +65,7 @@ class GatewayOptions:
         limits, times = self.limits, self.times
         texts = {
             "coordinated_groups": " ".join(sorted({one.pattern for one in self.groups})),
-            "offsets_in_kafka": " ".join(sorted({one.pattern for one in self.in_kafka})),
+            "offsets_in_kafka": self.in_kafka_text,
             "group_min_session_timeout_ms": str(limits.min_session_timeout_ms),
             "group_max_session_timeout_ms": str(limits.max_session_timeout_ms),
             "disconnect_grace_ms": str(times.disconnect_grace_ms),
@@ -74,6 +74,11 @@ class GatewayOptions:
             "listen_tls": str(self.speaks_tls),
         }
         return {name: digest_of_option(text) for name, text in texts.items()}
+
+    @property
+    def in_kafka_text(self) -> str:
+        """The expressions of groups whose offsets Kafka keeps, as all gateways write them."""
+        return " ".join(sorted({one.pattern for one in self.in_kafka}))
 
     def broker_port(self, broker_id: int) -> int:
         """Where clients of this gateway find a broker."""

@@ -99,8 +99,8 @@ class Gateway:
             boot_ms,
             lambda port, session_id: guard(self.guardian, port, session_id),
         )
-        where, shared = (options.layout, zk.acl, zk.roles), options.shared
-        self.neighbours = Neighbours(*where, self.own, self._gateways_changed, shared)
+        where, said = (options.layout, zk.acl, zk.roles), (options.shared, options.in_kafka_text)
+        self.neighbours = Neighbours(*where, self.own, self._gateways_changed, *said)
         self.session.use(self.neighbours)
         self.gateways: Sequence[tuple[int, Address]] = ()
         self.pool = ThreadPoolExecutor(POOL_THREADS, "gateway")

@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from tests.admin.world import World, world
+from tests.cli.test_groups_led import Led, member, state
 from tests.harness.command import PATIENCE_S, environment
 from tests.harness.kafka import create_topic, delete_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
+from tests.znodes.classic.test_report import assignment
 from zkcoord.cli.groups_health import SAMPLES, WATCHED_MS_MIN, watched_ms
 from zkcoord.cli.groups_health_text import GROUP_COLUMNS, health_table, worst_first
 from zkcoord.cli.main import main
@@ -29,6 +32,7 @@ from zkcoord.health.rules import (
 )
 from zkcoord.health.seconds import LagSeconds
 from zkcoord.stack.servers import KafkaBroker
+from zkcoord.znodes.classic.documents import encode_state
 
 Run = Callable[..., tuple[int, str, str]]
 kafka = pytest.mark.kafka
@@ -78,6 +82,27 @@ def test_a_group_without_lag_is_well_at_the_first_look(here: World, run: Run) ->
         [name for name, _ in GROUP_COLUMNS],
         ["billing", "Empty", "OK", "0", "0", "-", "no", "lag"],
     ]
+
+
+@kafka
+def test_groups_that_clients_lead_are_judged_with_the_others(
+    here: World, run: Run, topic: str
+) -> None:
+    led = Led(here)
+    led.group("billing", state(member("c")))
+    led.group("audit", state())
+    has = replace(member("c0"), assignment=led.blob("audit", assignment((topic, (0,)))))
+    here.client.set(led.paths.state("audit"), encode_state(state(has)))
+    led.group("connect", state(member("w", "sessioned"), kind="connect"))
+    here.client.set(here.layout.offset("audit", TopicPartition(topic, 0)), b"21")
+    _, out, _ = run("--interval-ms", "100", "--samples", "4")
+    by_group = {row[0]: row[1:] for row in rows(out)[1:]}
+    assert {name: row[:2] for name, row in by_group.items()} == {
+        "audit": ["Stable", "ERROR"],
+        "billing": ["Stable", "OK"],
+        "connect": ["Stable", "OK"],
+    }
+    assert by_group["audit"][-2:] == ["owner", "c0"]
 
 
 @kafka

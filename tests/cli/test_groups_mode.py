@@ -9,12 +9,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.test_groups_led import member
+from tests.cli.test_groups_led import state as led_state
 from tests.harness.wait import wait_until
 from tests.protocol.rig import GROUP, WAIT_S, Rig, rigged
 from zkcoord.admin.common import Progress
 from zkcoord.cli.main import main
 from zkcoord.core.model import GroupMode, Mode
 from zkcoord.zk.clock import wall_ms
+from zkcoord.znodes.classic.documents import encode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
 from zkcoord.znodes.codec import encode_mode
 from zkcoord.znodes.paths import Layout
 
@@ -109,6 +114,40 @@ def test_what_is_wrong_is_named(rig: Rig, capsys: pytest.CaptureFixture[str]) ->
         WAIT_S,
         "one problem less",
     )
+
+
+def put(rig: Rig, path: str, data: bytes) -> None:
+    rig.zk.ensure_path(path)
+    rig.zk.set(path, data)
+
+
+def test_a_group_that_a_client_leads(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no node among the others, and is nobody's but its leader's."""
+    state = ClassicPaths(rig.layout).state(GROUP)
+    put(rig, state, encode_state(led_state(member("c1"), member("c2"))))
+    status, out, _ = command(rig, capsys, "mode", GROUP)
+    assert (status, out) == (0, f"{GROUP}: no mode: one of its 2 clients leads it\n")
+    _, out, _ = command(rig, capsys, "mode", GROUP, "--json")
+    assert json.loads(out)["mode"]["client_led_members"] == 2
+    for word in ("mixed", "legacy"):
+        status, _, err = command(rig, capsys, "mode", GROUP, word)
+        assert status != 0 and "has members that one of them leads (c1, c2)" in err
+    status, out, _ = command(rig, capsys, "mode", GROUP, "coordinated")
+    assert status == 0
+    assert "coordinated, not taken up by the coordinator yet, and one of its 2 clients leads" in out
+    rig.coordinator()
+    status, out, _ = command(rig, capsys, "mode", GROUP, "coordinated")
+    assert (status, out) == (0, f"{GROUP}: mode coordinated, and one of its 2 clients leads it\n")
+
+
+def test_a_group_that_a_client_is_to_lead(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    rig.zk.ensure_path(rig.layout.group(GROUP))
+    put(rig, ClassicPaths(rig.layout).pin(GROUP), encode_pin(Pin(Machine.CLIENT_LED)))
+    status, out, _ = command(rig, capsys, "mode", GROUP)
+    assert status == 0 and "no mode: a client is to lead it (zkcoord groups machine)" in out
+    status, _, err = command(rig, capsys, "mode", GROUP, "mixed")
+    assert status != 0 and f"zkcoord groups machine {GROUP} auto first" in err
+    assert rig.zk.exists(rig.layout.mode(GROUP)) is None
 
 
 def test_a_registration_that_only_earlier_releases_die_of_is_named(

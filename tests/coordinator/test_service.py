@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.admin.world import world
+from tests.cli.test_groups_led import Led, member, state
 from tests.harness.command import PATIENCE_S, Running, run
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
@@ -117,6 +118,31 @@ def test_a_group_is_served_shown_counted_and_journalled(
             json.loads(capsys.readouterr().out)["members"][0]["commands"][0]["option"]
             == "start-fetcher"
         )
+
+
+def test_a_group_is_named_once_whoever_leads_it(tmp_path: Path, zk_hosts: str) -> None:
+    """Its offsets, and a leader that it has had, make it a group of both kinds to who reads them:
+    it is what its members are.
+    """
+    with world(zk_hosts) as found:
+        led = Led(found)
+        for group in ("apps", "billing", "idle"):
+            found.put(Layout.DRAFT.group(group))
+            found.offset(group, "orders", 0, 5)
+            led.group(group, state(*([member("c")] if group == "apps" else [])))
+        led.group("connect", state(member("w", "sessioned"), kind="connect"))
+        found.topic("orders", 1)
+        found.member("billing", "billing_a", {"orders": 1})
+        with Running(tmp_path, "--zookeeper", zk_hosts) as process:
+            process.ready("leading")
+
+            def names(kind: str) -> list[str]:
+                return [one["group"] for one in json.loads(process.get("/groups")[1])[kind]]
+
+            wait_until(lambda: names("groups") == ["billing"], PATIENCE_S, "the shim's group alone")
+            assert names("client_led") == ["apps", "connect", "idle"]
+            (billing,) = json.loads(process.get("/groups")[1])["groups"]
+            assert (billing["group"], billing["members"]) == ("billing", 1)
 
 
 def test_the_broker_beside_it_is_seen_lost_and_seen_again(tmp_path: Path, zk_hosts: str) -> None:

@@ -2,6 +2,8 @@
 
     python -m tests.gateway.own_assignor TOPIC name=value ...      (values are JSON)
 
+With cooperative=true it lists a cooperative one beside Kafka's own cooperative-sticky instead.
+
 It says what happens, a line of JSON each, until it is told "close" on its standard input, or is
 killed. Used from a test as `OwnAssignor`, a process with what it has said.
 """
@@ -13,7 +15,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.harness.command import environment
 
@@ -32,6 +34,7 @@ class OwnAssignor:
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.owned: set[int] = set()
+        self.cooperative = bool(more.get("cooperative"))
         self.brokers, self.generation = 0, -1
         self.taken: list[tuple[int, int]] = []
         self.calls: list[tuple[str, tuple[int, ...]]] = []
@@ -66,7 +69,8 @@ class OwnAssignor:
                 self.taken += [(partition, offset) for partition, offset in value]
             else:
                 self.calls.append((what, tuple(value)))
-                self.owned = set(value) if what == "assigned" else self.owned - set(value)
+                before = self.owned if what != "assigned" or self.cooperative else set()
+                self.owned = before | set(value) if what == "assigned" else before - set(value)
 
     def close(self) -> None:
         """Leave the group."""
@@ -84,6 +88,7 @@ class OwnAssignor:
 def main(topic: str, *options: str) -> int:
     """Consume."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.errors import KafkaConnectionError
 
@@ -91,6 +96,28 @@ def main(topic: str, *options: str) -> int:
         """Round robin, under a name of its own."""
 
         name = "dealt"
+
+    class Known(CooperativeStickyAssignor):
+        """Kafka's own. What is owned is known to all of a consumer's, as in Java: kafka-python's
+        name what each was told itself, which may be of long ago, and withhold that from others.
+        """
+
+        owned: ClassVar[list[Any]] = []
+
+        def metadata(self, topics: Any) -> Any:
+            """See the base."""
+            self.member_assignment = list(self.owned)
+            return super().metadata(topics)
+
+        def on_assignment(self, assignment: Any, generation: Any) -> None:
+            """See the base."""
+            super().on_assignment(assignment, generation)
+            self.owned[:] = self.member_assignment
+
+    class Kept(Known):
+        """Cooperative, under a name of its own."""
+
+        name = "kept"
 
     class Told(ConsumerRebalanceListener):
         """Says what it is told."""
@@ -103,19 +130,27 @@ def main(topic: str, *options: str) -> int:
             """See the base."""
             say("assigned", sorted(tp.partition for tp in assigned))
 
+    class ToldMore(Told):
+        """The same, of a cooperative one: what is assigned comes to what it has."""
+
+        def on_partitions_lost(self, lost: Any) -> None:
+            """See the base."""
+            say("lost", sorted(tp.partition for tp in lost))
+
     def say(what: str, value: Any) -> None:
         print(json.dumps([what, value]), flush=True)
 
     closing = threading.Event()
     threading.Thread(target=lambda: sys.stdin.readline() and closing.set(), daemon=True).start()
     configs = {name: json.loads(value) for name, _, value in (o.partition("=") for o in options)}
+    cooperative = configs.pop("cooperative", False)
     consumer = KafkaConsumer(
-        partition_assignment_strategy=[Dealt],
+        partition_assignment_strategy=[Kept, Known] if cooperative else [Dealt],
         auto_offset_reset="earliest",
         auto_commit_interval_ms=500,
         **{"session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000, **configs},
     )
-    consumer.subscribe([topic], listener=Told())
+    consumer.subscribe([topic], listener=ToldMore() if cooperative else Told())
     known: list[int] = []
     while not closing.is_set():
         brokers, generation = consumer._cluster.brokers(), consumer._coordinator._generation

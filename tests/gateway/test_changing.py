@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.bench.gateway_clients import (
 )
 from tests.gateway.clients import PATIENCE_S, V3, V4, GatewayProcess, Librdkafka, shared
 from tests.gateway.foreign import ToolchainMissingError
+from tests.gateway.own_assignor import OwnAssignor
 from tests.harness.command import Running
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
@@ -108,12 +110,12 @@ def test_a_group_changes_while_its_members_run(
         ("client-led", "its leader, a client,"),
         ("coordinated", "the coordinator"),
     ]:
-        runs(group, machine, kafka_zk_hosts, capsys)
-        wait_until(
-            lambda: runs(group, "", kafka_zk_hosts, capsys)["runs"] == leads,
-            PATIENCE_S,
-            f"{leads} to run it",
-        )
+        deadline = time.monotonic() + PATIENCE_S
+        said = [runs(group, machine, kafka_zk_hosts, capsys)]
+        while said[-1]["runs"] != leads:
+            assert time.monotonic() < deadline, said[-1]
+            said.append(runs(group, "", kafka_zk_hosts, capsys))
+        assert all(one["runs"] or one["waits"] for one in said), "it had members all the time"
         shared(clients, PARTITIONS)
         assert not runs(group, "", kafka_zk_hosts, capsys)["waits"]
         produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
@@ -130,6 +132,64 @@ def test_a_group_changes_while_its_members_run(
         one.close()
     taken = [record for one in clients for record in one.taken]
     assert len(taken) == len(set(taken)), "nothing was read twice"
+
+
+def gives_up_first(calls: list[tuple[str, tuple[int, ...]]]) -> set[int]:
+    """What a client has given up before it was given anything."""
+    given = next((at for at, (what, those) in enumerate(calls) if what == "assigned" and those), 0)
+    return {one for what, those in calls[:given] for one in those if what == "revoked"}
+
+
+def test_clients_that_list_a_cooperative_assignor_of_their_own_give_up_first(
+    gateways: list[GatewayProcess],
+    kafka_broker: KafkaBroker,
+    kafka_zk_hosts: str,
+    topic: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """Beside one that is known. They have not stopped when they join, so others would be given
+    what they still consume.
+    """
+    group = unique("g")
+    runs(group, "client-led", kafka_zk_hosts, capsys)
+    clients = [
+        OwnAssignor(
+            tmp_path / f"c{number}", gateways[number].address, group, topic, cooperative=True
+        )
+        for number in range(2)
+    ]
+    try:
+        records = EACH
+        for machine in ("client-led", "coordinated", "client-led", "coordinated"):
+            before = [(len(one.calls), set(one.owned)) for one in clients]
+            runs(group, machine, kafka_zk_hosts, capsys)
+            is_run_by(group, machine, kafka_zk_hosts, capsys)
+            for one, (at, had) in zip(clients, before, strict=True):
+                wait_until(
+                    lambda one=one, at=at, had=had: gives_up_first(one.calls[at:]) == had,
+                    PATIENCE_S,
+                    f"a client to give up what it had ({machine})",
+                )
+            wait_until(
+                lambda: sorted(n for one in clients for n in one.owned) == [*range(PARTITIONS)],
+                PATIENCE_S,
+                f"all to share ({machine})",
+            )
+            produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
+            records += EACH
+            every = {(n, offset) for n in range(PARTITIONS) for offset in range(records)}
+            wait_until(
+                lambda every=every: {one for c in clients for one in c.taken} == every,
+                PATIENCE_S,
+                "all records",
+            )
+        assert not [call for one in clients for call in one.calls if call[0] == "lost"]
+        taken = [record for one in clients for record in one.taken]
+        assert len(taken) == len(set(taken)), "nothing was read twice"
+    finally:
+        for one in clients:
+            one.kill()
 
 
 ALIKE = {

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient
+from kafka.protocol.consumer import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+)
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.gateway.wire.subscription import encode_subscription
 from tests.bench.gateway_clients import (
     OWN,
     Client,
@@ -22,11 +29,13 @@ from tests.bench.gateway_clients import (
 from tests.gateway.clients import PATIENCE_S, V3, V4, GatewayProcess, Librdkafka, shared
 from tests.gateway.connect_worker import ConnectWorker
 from tests.gateway.own_assignor import OwnAssignor
+from tests.gateway.raw_client import SESSION_MS, RawClient
 from tests.gateway.test_failover import named
 from tests.harness.command import Running
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import coordinator
+from zkcoord.core.error_codes import WireCode
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import KafkaBroker
@@ -222,6 +231,40 @@ def test_a_group_is_of_one_kind_while_it_has_members(
     last = everything(3 * EACH) - everything(2 * EACH)
     wait_until(lambda: taken([again]) == last, PATIENCE_S, "what both have left")
     again.close()
+
+
+def test_members_of_both_kinds_leave_in_one_request(
+    gateway: GatewayProcess, topic: str, tmp_path: Path
+) -> None:
+    """A client was given an id, and before it came with that another one has led the group."""
+    group, both = unique("g"), LeaveGroupRequest.MemberIdentity
+    with RawClient(gateway.address) as raw:
+        of = JoinGroupRequest.JoinGroupRequestProtocol
+        asked = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[of(name="range", metadata=encode_subscription([topic]))],
+        )
+        given = raw.ask(asked, 5, JoinGroupResponse)
+        assert given.error_code == WireCode.MEMBER_ID_REQUIRED
+        own = OwnAssignor(tmp_path / "own", gateway.address, group, topic)
+        shared([own], PARTITIONS)
+        (line,) = [one for one in gateway.log().splitlines() if one.endswith(f'{HERE}"')]
+        led = line.partition("member '")[2].partition("'")[0]
+        named = [
+            both(member_id=one, group_instance_id=None, reason=None)
+            for one in (given.member_id, led, "nobody")
+        ]
+        left = raw.ask(
+            LeaveGroupRequest(group_id=group, member_id="", members=named), 3, LeaveGroupResponse
+        )
+    assert left.error_code == WireCode.NONE
+    unknown = WireCode.UNKNOWN_MEMBER_ID
+    assert [one.error_code for one in left.members] == [WireCode.NONE, WireCode.NONE, unknown]
+    own.close()
 
 
 @pytest.mark.nightly

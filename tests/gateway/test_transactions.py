@@ -20,6 +20,7 @@ from tests.harness.kafka import clean_groups, create_topic, produce_numbered, un
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.groups import coordinator
+from zkcoord.cli.main import main
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = pytest.mark.kafka
@@ -369,3 +370,18 @@ def test_other_groups_are_refused_and_the_log_says_once_what_to_change(
         client.refused("GROUP_AUTHORIZATION_FAILED", topic)
     assert gateway.log().count("--offsets-in-kafka") == 1
     client.consumer.close()
+
+
+def test_a_group_whose_offsets_kafka_keeps_is_not_made_the_coordinators(
+    gateway: GatewayProcess, group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the gateway itself says that it was begun."""
+
+    def says(name: str) -> tuple[int, str]:
+        asked = ["groups", "machine", name, "coordinated", "--zookeeper", gateway.zookeeper]
+        return main(asked), capsys.readouterr().err
+
+    status, err = says(group)
+    assert status != 0 and f"the offsets of the group {group} are in Kafka" in err
+    assert f"--offsets-in-kafka of the gateway at {gateway.address}" in err
+    assert says(unique("other"))[0] == 0

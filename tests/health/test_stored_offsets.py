@@ -8,11 +8,14 @@ import pytest
 from kazoo.security import make_digest_acl
 
 from tests.admin.world import World, world
+from tests.cli.test_groups_led import Led, member, state
+from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.health.stored_offsets import GroupStored, StoredOffsets
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.classic.documents import ClassicRound
 from zkcoord.znodes.paths import Layout
 
 CLOSED = [make_digest_acl("u", "p", all=True)]
@@ -65,6 +68,31 @@ def test_offsets_with_the_transaction_and_the_time_that_wrote_them(here: World, 
     assert before - 50 <= seen.wrote_ms <= seen.seen_ms + 50
     assert found["billing"].state is GroupState.EMPTY and found["billing"].failures == []
     assert found["nobody"] == GroupStored()
+
+
+def test_a_group_that_clients_lead_has_their_state(here: World, look: Look) -> None:
+    led = Led(here)
+    led.group("billing", state(member("c")))
+    led.group("alone", state(member("c"), phase=ClassicPhase.COMPLETING))
+    led.group("was-led", state(phase=ClassicPhase.EMPTY))
+    led.group("begins", state(member("c")), ClassicRound(5))
+    led.group("audit", state(member("c")))
+    here.client.set(here.layout.group("audit"), b"[")
+    here.client.set(led.paths.state("audit"), b"{")
+    led.group("both", state(member("c")))
+    here.group("both", GroupState.PREPARING_REBALANCE)
+    here.client.create(here.layout.ids("both") + "/a", b"", ephemeral=True, makepath=True)
+    found = look("billing", "alone", "was-led", "begins", "audit", "both")
+    assert {name: one.state for name, one in found.items()} == {
+        "billing": GroupState.STABLE,
+        "alone": GroupState.COMPLETING_REBALANCE,
+        "was-led": GroupState.EMPTY,
+        "begins": GroupState.PREPARING_REBALANCE,
+        "audit": None,
+        "both": GroupState.PREPARING_REBALANCE,
+    }
+    assert all(one.exists and not one.failures for one in found.values())
+    assert offsets(found["billing"]) == {0: 0, 1: 10, 2: 20}
 
 
 def test_junk_is_named_and_the_others_are_whole(here: World, look: Look) -> None:

@@ -14,6 +14,7 @@ from zkcoord.znodes.gateway_nodes import (
     CLIENT_CHARS_MAX,
     GENERATION_MAX,
     HOST_CHARS_MAX,
+    IN_KAFKA_CHARS_MAX,
     MEMBER_ID_CHARS_MAX,
     OPTIONS_MAX,
     PARTITIONS_MAX,
@@ -165,6 +166,21 @@ def test_what_a_gateway_was_begun_with() -> None:
     for text in ('"options":7', '"options":{"a":1}', '"options":["a"]'):
         data = b'{"version":1,"host":"a","port":1,%s}' % text.encode()
         assert isinstance(decode_gateway("gateway-0000000012", data), Malformed)
+
+
+def test_which_groups_have_their_offsets_in_kafka() -> None:
+    node = "gateway-0000000012"
+    data = encode_gateway("gw1", 9192, None, "a b.*")
+    assert decode_gateway(node, data) == AnnouncedGateway(12, "gw1", 9192, {}, "a b.*")
+    longest = "x" * IN_KAFKA_CHARS_MAX
+    found = decode_gateway(node, encode_gateway("gw1", 9192, None, longest))
+    assert isinstance(found, AnnouncedGateway) and found.in_kafka == longest
+    found = decode_gateway(node, encode_gateway("gw1", 9192, None, longest + "x"))
+    assert isinstance(found, AnnouncedGateway) and found.in_kafka == "", (
+        "it is announced all the same"
+    )
+    data = b'{"version":1,"host":"a","port":1,"offsets_in_kafka":7}'
+    assert isinstance(decode_gateway(node, data), Malformed)
 
 
 def test_where_a_gateway_is() -> None:

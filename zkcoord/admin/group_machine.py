@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zkcoord.admin.common import some, write_refused
+from zkcoord.admin.common import argument, children, some, write_refused
 from zkcoord.admin.offsets.reset import make
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
@@ -23,18 +23,20 @@ from zkcoord.zk.port import (
     Op,
     SetData,
     Unanswered,
+    ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot
 from zkcoord.znodes.classic.consumer_blobs import known_assignors
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin, encode_pin
+from zkcoord.znodes.classic.pin import AUTO, PINS_MAX, Machine, Pin, decode_pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
-from zkcoord.znodes.names import is_topic
+from zkcoord.znodes.names import is_topic, shown
 from zkcoord.znodes.paths import Layout, parents
 
 TRIES_MAX = 3
+MOVE = "stop its members and begin all gateways without that option for it"
 CLIENTS_MAX = 1_000
 
 
@@ -62,6 +64,8 @@ def set_machine(
         result = client.multi([op])
         if isinstance(result, Committed):
             return
+        if not isinstance(result, Unanswered) and result.error is ZkError.NOT_EMPTY:
+            raise RefusedError(_stays(client, path))
         if not isinstance(result, Unanswered) and result.error.value not in (
             "NodeExists",
             "BadVersion",
@@ -71,6 +75,17 @@ def set_machine(
     raise RefusedError(
         f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
         " uses it, then try again"
+    )
+
+
+def _stays(client: SyncClient, path: str) -> str:
+    """That a word cannot be taken back: whoever made what is below it may need that."""
+    (answer,) = client.see([GetChildren(path)])
+    below = sorted(children(answer, path))
+    return (
+        f"what was said still holds: {path} has nodes below it ({some(map(shown, below))}), which"
+        " are nothing of zkcoord's, so it cannot be deleted; look whose they are, delete them"
+        " (zkCli.sh: deleteall), then say it again"
     )
 
 
@@ -95,6 +110,14 @@ def _change(path: str, node: Node | None, pin: Pin | None, acl: tuple[AclEntry, 
     return None if node.data == data else SetData(path, data, node.stat.version)
 
 
+def in_kafka(group: str, gateway: str) -> str:
+    """Why a group cannot be the coordinator's that has its offsets in Kafka."""
+    return (
+        f"the offsets of the group {group} are in Kafka (--offsets-in-kafka of the gateway at"
+        f" {gateway}), and only a client leads such a group"
+    )
+
+
 def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
     """What stands against it; "" where nothing does."""
     mode = group.mode.kind if group.mode is not None else GroupMode.COORDINATED
@@ -113,7 +136,13 @@ def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
 
 
 def machine_waits(group: GroupSnapshot, machine: Machine | None) -> str:
-    """Who has still to go over, or to stop, before it is so; "": nobody."""
+    """Who has still to go over, or to stop, before it is so, or why it will not be; "": nobody."""
+    if machine is Machine.COORDINATED and group.in_kafka_at:
+        return (
+            f"{in_kafka(group.group, group.in_kafka_at)}. It stays what it is, and once its members"
+            " have stopped nobody may join it: take the word back (zkcoord groups machine"
+            f" {argument(group.group)} {AUTO}), or {MOVE}"
+        )
     led = group.led.members if group.led is not None else ()
     if machine is Machine.CLIENT_LED and group.members:
         names, kind = sorted(group.members), "that the coordinator assigns"

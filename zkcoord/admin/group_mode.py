@@ -5,7 +5,7 @@ group that the coordinator and all members watch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from zkcoord.admin.common import Progress, argument, some, write_refused
 from zkcoord.admin.offsets.reset import make
@@ -15,20 +15,12 @@ from zkcoord.errors import RefusedError
 from zkcoord.zk.port import AclEntry, Committed, Create, GetData, Node, SetData, Unanswered
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
+from zkcoord.zk.sync.led_groups import describe_any_group
+from zkcoord.znodes.classic.pin import AUTO, Machine
 from zkcoord.znodes.codec import LeaderData, encode_mode
 from zkcoord.znodes.paths import Layout, parents
 
 TRIES_MAX = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ModeSet:
-    """What came of it: the group as it is then, and whether the coordinator has said so (nobody may
-    lead).
-    """
-
-    group: GroupSnapshot
-    taken_up: bool
 
 
 class SetMode:
@@ -58,11 +50,11 @@ class SetMode:
         self.pause = pause
         self.progress = progress
 
-    def run(self) -> ModeSet:
-        """Write it, and wait until the coordinator says it and the group is at rest. Raises
-        `UnknownGroupError`, `RefusedError`.
+    def run(self) -> bool:
+        """Write it, and wait until the coordinator says it and the group is at rest: whether it has
+        said so (nobody may lead). Raises `UnknownGroupError`, `RefusedError`.
         """
-        self._allowed(describe_group(self.client, self.layout, self.group))
+        self._allowed(describe_any_group(self.client, self.layout, self.group))
         self._write()
         leads = isinstance(coordinator_seen(self.client, self.layout).leader, LeaderData)
         began_ms = self.clock()
@@ -72,7 +64,7 @@ class SetMode:
             if (
                 said and found.metadata.state in (GroupState.STABLE, GroupState.EMPTY)
             ) or not leads:
-                return ModeSet(found, said)
+                return said
             waits = _waits_for(found) if said else "the coordinator to take the mode up"
             if self.clock() - began_ms >= self.timeout_ms:
                 describe = f"zkcoord groups describe {argument(self.group)}"
@@ -94,6 +86,8 @@ class SetMode:
                 f" {Layout.ISOLATED.name}, where both have their registrations in one place: run"
                 f" coordinator and consumers with it (--layout {Layout.ISOLATED.name})"
             )
+        if kind is not GroupMode.COORDINATED:
+            self._not_led(found)
         unfollowed = sorted(name for name in old if found.members[name].unfollowed)
         if kind is GroupMode.MIXED and unfollowed:
             raise RefusedError(
@@ -104,6 +98,22 @@ class SetMode:
             raise RefusedError(
                 f"old consumers are in the group {self.group} ({some(sorted(old))}), and the"
                 " coordinator's word means nothing to them: stop them first"
+            )
+
+    def _not_led(self, found: GroupSnapshot) -> None:
+        """Clients that lead a group assign to themselves alone."""
+        led = found.led.members if found.led is not None else ()
+        if led:
+            raise RefusedError(
+                f"the group {self.group} has members that one of them leads"
+                f" ({some(sorted(one.member_id for one in led))}), which share nothing with old"
+                " consumers: stop those first"
+            )
+        if found.pinned == Machine.CLIENT_LED.value:
+            raise RefusedError(
+                f"an operator has said that clients lead the group {self.group}, which share"
+                " nothing with old consumers: zkcoord groups machine"
+                f" {argument(self.group)} {AUTO} first"
             )
 
     def _write(self) -> None:

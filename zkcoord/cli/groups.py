@@ -17,6 +17,7 @@ from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
 from zkcoord.cli import groups_health as health
+from zkcoord.cli import groups_list_text as listed
 from zkcoord.cli import groups_machine as machine
 from zkcoord.cli import groups_mode as mode
 from zkcoord.cli import groups_text as view
@@ -36,7 +37,7 @@ from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
     coordinator_seen,
 )
-from zkcoord.zk.sync.led_groups import describe_any_group, list_all_groups
+from zkcoord.zk.sync.led_groups import all_pins, describe_any_group, list_all_groups
 from zkcoord.zk.sync.listed_names import unusable_groups
 from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.names import shown, validate_group
@@ -62,6 +63,8 @@ examples:
   zkcoord groups list --zookeeper zk1:2181/kafka --state
   # only these
   zkcoord groups list --zookeeper zk1:2181/kafka --state Stable,Empty
+  # also: who runs each, and what was said of that
+  zkcoord groups list --zookeeper zk1:2181/kafka --verbose
   # also: the groups of each topic
   zkcoord groups list --zookeeper zk1:2181/kafka --json
 """
@@ -91,7 +94,17 @@ def add_parser(subparsers: Any) -> None:
         metavar="list|describe|health|rebalance|delete|mode|machine",
         required=True,
     )
-    listing = commands.add_parser(
+    for command in (_list_parser(commands), _describe_parser(commands)):
+        command.add_argument("--json", action="store_true", help="JSON instead of a table")
+        add_flags(command, Use.GROUPS, ACL_OPTIONS)
+    health.add_parser(commands)
+    change.add_parsers(commands)
+    mode.add_parser(commands)
+    machine.add_parser(commands)
+
+
+def _list_parser(commands: Any) -> argparse.ArgumentParser:
+    listing: argparse.ArgumentParser = commands.add_parser(
         "list",
         help="names of the groups",
         description="Names of the groups, one per line.",
@@ -105,7 +118,17 @@ def add_parser(subparsers: Any) -> None:
         help="with states; with a value, only groups in one of these (never Dead: a group that was"
         " deleted has no nodes)",
     )
-    describe = commands.add_parser(
+    listing.add_argument(
+        "--verbose",
+        action="store_true",
+        help="states, who runs each group (a client or the coordinator), and who is to (groups"
+        " machine), of groups that nobody knows yet, too",
+    )
+    return listing
+
+
+def _describe_parser(commands: Any) -> argparse.ArgumentParser:
+    describe: argparse.ArgumentParser = commands.add_parser(
         "describe",
         help="one group",
         description="One group: partitions (the default), members or state.",
@@ -140,13 +163,7 @@ def add_parser(subparsers: Any) -> None:
     describe.add_argument(
         "--times", type=int, default=0, metavar="N", help="draw N times with --watch, then end"
     )
-    for command in (listing, describe):
-        command.add_argument("--json", action="store_true", help="JSON instead of a table")
-        add_flags(command, Use.GROUPS, ACL_OPTIONS)
-    health.add_parser(commands)
-    change.add_parsers(commands)
-    mode.add_parser(commands)
-    machine.add_parser(commands)
+    return describe
 
 
 def run(args: argparse.Namespace) -> int:
@@ -161,7 +178,9 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         err(f"zkcoord groups: {NEVER_LISTED}\n")
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
-        groups = [group for group in list_all_groups(reader, layout) if group.state in wanted]
+        found = list_all_groups(reader, layout)
+        groups = [group for group in found if group.state in wanted]
+        said = all_pins(reader, layout) if args.verbose or args.json else {}
         unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
     if unusable:
@@ -170,10 +189,16 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
             f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord"
             " check\n"
         )
+    # of these there is no state that could be wanted
+    unknown = [] if args.state else sorted(said.keys() - {group.name for group in found})
     if args.json:
-        _print_json(view.list_json(groups, coordinator))
+        _print_json(listed.list_json(groups, coordinator, said, unknown))
     else:
-        out(view.list_text(groups, with_state=args.state is not None))
+        out(
+            listed.machines_text(groups, said, unknown)
+            if args.verbose
+            else listed.list_text(groups, with_state=args.state is not None)
+        )
         if not groups:
             which = f" in {args.state}" if args.state else ""
             err(

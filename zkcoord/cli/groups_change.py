@@ -15,14 +15,16 @@ from zkcoord.admin.delete_led import LedPart
 from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
 from zkcoord.cli.groups_text import MISSING
 from zkcoord.config.option_spec import Use
-from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
+from zkcoord.config.options import BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, RefusedError, UnknownGroupError
 from zkcoord.terminal import out
 from zkcoord.text_table import table
+from zkcoord.zk.acl.inherited import acl_below
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -88,12 +90,9 @@ def add_parsers(commands: Any) -> None:
         metavar="MS",
         help=f"how long to wait until the group is balanced (default: {TIMEOUT_MS})",
     )
-    for command, leave_out in (
-        (delete, (*ACL_OPTIONS, *BROKER_OPTIONS)),
-        (rebalance, BROKER_OPTIONS),
-    ):
+    for command in (delete, rebalance):
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
-        add_flags(command, Use.GROUPS, leave_out)
+        add_flags(command, Use.GROUPS, BROKER_OPTIONS)
 
 
 def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
@@ -105,6 +104,7 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
     progress = Progress("zkcoord groups")
     options = zk_options(settings)
     with SyncClient(options) as client:
+        acl = acl_below(client, ClassicPaths(layout).requests, options)
         until_ms = boot_ms() + COMMANDS_WAIT_MS
 
         def left_ms() -> int:
@@ -121,7 +121,7 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
                 rest,
                 progress,
                 args.unreadable,
-                led=LedPart(client, layout, group, options.acl, left_ms, rest, progress),
+                led=LedPart(client, layout, group, acl, left_ms, rest, progress),
             )
             for group in groups
         ]

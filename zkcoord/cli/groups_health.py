@@ -36,7 +36,7 @@ from zkcoord.health.stored_offsets import StoredOffsets
 from zkcoord.terminal import err, out
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.zk.sync.group_snapshot import list_groups
+from zkcoord.zk.sync.led_groups import list_all_groups
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import Layout, layout_named
 
@@ -142,7 +142,7 @@ def _run(args: argparse.Namespace, settings: Settings) -> int:
             names = sorted(set(args.groups)) or (
                 kafka.names()
                 if storage is Storage.KAFKA
-                else [group.name for group in list_groups(reader, layout)]
+                else [group.name for group in list_all_groups(reader, layout)]
             )
             if not names:
                 err(f"zkcoord groups health: there is no group (layout {layout.name})\n")

@@ -22,7 +22,7 @@ from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import out, printable
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.zk.sync.group_snapshot import describe_group
+from zkcoord.zk.sync.led_groups import describe_any_group
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     with SyncClient(options) as client:
         if args.mode is None:
-            found, taken_up = describe_group(client, layout, args.group), True
+            taken_up = True
         else:
             mode = mode_of(args.mode, args.strategy or STRATEGIES[0], whoami())
             change = SetMode(
@@ -118,11 +118,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 progress,
             )
             try:
-                done = change.run()
+                taken_up = change.run()
             finally:
                 progress.end()
-            found, taken_up = done.group, done.taken_up
-        found = judged(client, found)
+        found = judged(client, describe_any_group(client, layout, args.group))
     if args.json:
         text = json.dumps({"group": args.group, **mode_json(found)}, indent=1) + "\n"
     else:

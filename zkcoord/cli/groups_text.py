@@ -13,8 +13,9 @@ from typing import Any
 
 from zkcoord.cli import groups_led_text as led
 from zkcoord.core.model import Member, TopicPartition
-from zkcoord.text_table import WIDTH_MIN, table
-from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed, GroupSnapshot
+from zkcoord.text_table import table
+from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupSnapshot
+from zkcoord.znodes.classic.pin import AUTO, Machine
 from zkcoord.znodes.codec import LeaderData, ranges_of
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
 from zkcoord.znodes.names import origin_of
@@ -147,46 +148,12 @@ def state_table(group: GroupSnapshot, verbose: bool) -> str:
     return table(columns, [row + more])
 
 
-def list_text(groups: Sequence[GroupListed], with_state: bool) -> str:
-    """Names, one per line, or names and states."""
-    if not with_state:
-        return "".join(f"{group.name}\n" for group in groups)
-    return table(
-        (("GROUP", WIDTH_MIN), ("STATE", 0)), [[group.name, group.state.value] for group in groups]
-    )
-
-
-def list_json(groups: Sequence[GroupListed], coordinator: CoordinatorSeen) -> dict[str, Any]:
-    """Groups, and for each topic the groups that subscribe to it."""
-    by_topic: dict[str, list[str]] = {}
-    for group in groups:
-        for topic in group.topics:
-            by_topic.setdefault(topic, []).append(group.name)
-    return {
-        "coordinator": coordinator_json(coordinator),
-        "groups": [
-            {
-                "group": g.name,
-                "state": g.state.value,
-                "members": g.members,
-                "generation": g.generation,
-                "topics": list(g.topics),
-                "client_led": g.client_led,
-                "protocol_type": g.protocol_type,
-                "malformed": [_malformed(m) for m in g.malformed],
-            }
-            for g in groups
-        ],
-        "groups_by_topic": dict(sorted(by_topic.items())),
-    }
-
-
 def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
     """All that a group consists of."""
     found = _group_json(group, ends)
     by_client = group.led
     if by_client is None or not group.is_led:
-        return {**found, "client_led": None, "machine": group.pinned or "auto"}
+        return {**found, "client_led": None, "machine": group.pinned or AUTO}
     members = sorted(by_client.members, key=lambda one: one.member_id)
     return {
         **found,
@@ -196,7 +163,7 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "members": [led.led_member_json(by_client, one) for one in members],
         "ownership": {name: ranges_of(group.held_by(name)) for name in group.names},
         "client_led": led.led_json(by_client),
-        "machine": group.pinned or "auto",
+        "machine": group.pinned or AUTO,
     }
 
 
@@ -250,6 +217,7 @@ def mode_json(group: GroupSnapshot) -> dict[str, Any]:
             "taken_up": group.metadata.mode or None,
             "old_consumers": sum(member.legacy for member in group.members.values()),
             "members": sum(not member.legacy for member in group.members.values()),
+            "client_led_members": len(group.led.members) if group.led is not None else 0,
             "owned_by_old_consumers": old,
             "owned_by_members": ours,
             "owned_by_others": rest,
@@ -264,16 +232,13 @@ def mode_lines(group: GroupSnapshot) -> list[str]:
     found = mode_json(group)
     mode = found["mode"]
     if mode["said"] is None:
-        what = (
-            "no mode: its old consumers keep it, and nothing is commanded while they are there"
-            if mode["old_consumers"]
-            else "no mode: it is the coordinator's"
-        )
+        what = f"no mode: {_whose(group, mode['old_consumers'], mode['client_led_members'])}"
     else:
         what = (
             f"mode {mode['said']}"
             + (f" ({mode['strategy']})" if mode["said"] != "coordinated" else "")
             + ("" if mode["taken_up"] == mode["said"] else ", not taken up by the coordinator yet")
+            + (f", and {_leads(mode['client_led_members'])}" if mode["client_led_members"] else "")
         )
     foreign = (
         f", {mode['owned_by_others']} are owned by nobody who is registered"
@@ -281,14 +246,30 @@ def mode_lines(group: GroupSnapshot) -> list[str]:
         else ""
     )
     shares = (
-        f"{mode['old_consumers']} old consumers own {mode['owned_by_old_consumers']} partitions,"
+        f"; {mode['old_consumers']} old consumers own {mode['owned_by_old_consumers']} partitions,"
         f" {mode['members']} members own {mode['owned_by_members']}, {mode['free']} are"
         f" free{foreign}"
     )
+    is_led_alone = mode["client_led_members"] and not group.members  # it shares nothing
     return [
-        f"{group.group}: {what}; {shares}",
+        f"{group.group}: {what}{'' if is_led_alone else shares}",
         *(f"{group.group}: problem: {problem}" for problem in found["problems"]),
     ]
+
+
+def _whose(group: GroupSnapshot, old_consumers: int, led: int) -> str:
+    """Whose a group is of which nobody has said that."""
+    if led:
+        return _leads(led)
+    if old_consumers:
+        return "its old consumers keep it, and nothing is commanded while they are there"
+    if group.pinned == Machine.CLIENT_LED.value and not group.members:
+        return "a client is to lead it (zkcoord groups machine)"
+    return "it is the coordinator's"
+
+
+def _leads(members: int) -> str:
+    return f"one of its {members} clients leads it"
 
 
 def _shares(group: GroupSnapshot) -> tuple[int, int, int, int]:

@@ -20,6 +20,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import FrameType
 from typing import TypeVar
@@ -329,37 +330,49 @@ class CoordinatorService:
         return STANDING_BY if settled else "standing for election"
 
     def _groups(self) -> HttpAnswer:
-        epoch, waiting, count, groups = self._ask(self._summaries)
-        led, led_count = self._ask(self._led_summaries)
+        seen = self._ask(self._summaries)
+        led = self._ask(lambda: self._led_summaries(seen.led[:GROUPS_SHOWN_MAX]))
         return document(
             {
-                "leading": epoch is not None,
-                "epoch": epoch or 0,
-                "waiting": waiting,
-                "groups": [dict(zip(SUMMARY, group, strict=True)) for group in groups],
-                "left_off": count - len(groups),
+                "leading": seen.epoch is not None,
+                "epoch": seen.epoch or 0,
+                "waiting": seen.waiting,
+                "groups": [dict(zip(SUMMARY, group, strict=True)) for group in seen.groups],
+                "left_off": seen.count - len(seen.groups),
                 "client_led": led,
-                "client_led_left_off": led_count - len(led),
+                "client_led_left_off": max(0, len(seen.led) - GROUPS_SHOWN_MAX),
             }
         )
 
-    def _summaries(self) -> tuple[int | None, str, int, list[Summary]]:
-        """The epoch of the term that leads, what keeps from leading, how many groups there are, and
-        the first of them. (On the loop's thread: no more than a line of each.)
+    def _summaries(self) -> GroupsSeen:
+        """What /groups says of groups that the coordinator assigns, and which others there are. (On
+        the loop's thread: no more than a line of each.)
         """
         core = self.driver.core
-        names = sorted(core.groups)[:GROUPS_SHOWN_MAX]
-        epoch = core.epoch if core.leading else None
-        waiting = self.driver.obstacles.waiting
-        return epoch, waiting, len(core.groups), [group_summary(core.groups[n]) for n in names]
+        led = self._led_names()
+        names = sorted(core.groups.keys() - led)
+        return GroupsSeen(
+            core.epoch if core.leading else None,
+            self.driver.obstacles.waiting,
+            len(names),
+            [group_summary(core.groups[name]) for name in names[:GROUPS_SHOWN_MAX]],
+            sorted(led),
+        )
 
-    def _led_summaries(self) -> tuple[list[dict[str, object]], int]:
-        """The same of groups whose leader is a client."""
+    def _led_names(self) -> set[str]:
+        """Groups whose leader is a client, or was one. Their offsets make them ones of the other
+        kind, too, but a group is what its members are.
+        """
+        services, groups = self.driver.services, self.driver.core.groups
+        names = services.classic.names if services is not None else []
+        return {name for name in names if name not in groups or not groups[name].view.members}
+
+    def _led_summaries(self, names: list[str]) -> list[dict[str, object]]:
+        """The same of groups whose leader is a client, of those that are still there."""
         if self.driver.services is None:
-            return [], 0
+            return []
         classic = self.driver.services.classic
-        names = classic.names
-        return [classic.summary(name) for name in names[:GROUPS_SHOWN_MAX]], len(names)
+        return [classic.summary(name) for name in names if classic.group(name) is not None]
 
 
 LEADING, STANDING_BY = "leading", "standing by"
@@ -390,6 +403,19 @@ SUMMARY = (
     "trigger",
 )
 Summary = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class GroupsSeen:
+    """What /groups is made of: the epoch of the term that leads, what keeps from leading, how many
+    groups the coordinator assigns and the first of them, and the names of those that clients lead.
+    """
+
+    epoch: int | None
+    waiting: str
+    count: int
+    groups: list[Summary]
+    led: list[str]
 
 
 def group_summary(group: Group) -> Summary:

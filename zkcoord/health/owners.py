@@ -9,6 +9,8 @@ from zkcoord.core.model import Owner, TopicPartition
 from zkcoord.health.rules import GroupHealth, HealthVerdict
 from zkcoord.zk.port import GetData, Missing, Node, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.led_groups import led_views, see_led
+from zkcoord.zk.sync.led_seen import LedSnapshot
 from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
@@ -33,6 +35,10 @@ def with_owners(
     owners: dict[str, dict[TopicPartition, str]] = {}
     for (group, tp), answer in zip(wanted, answers, strict=True):
         owners.setdefault(group, {})[tp] = _owner(tp, answer)
+    for name, view in led_views(reader, layout, owners).items():
+        led = see_led(reader, layout, name) if view is None or view.state.members else None
+        if led is not None:
+            owners[name] = {tp: _of_led(led, tp, owner) for tp, owner in owners[name].items()}
     return [
         replace(
             group,
@@ -44,6 +50,17 @@ def with_owners(
         else group
         for group in groups
     ]
+
+
+def _of_led(led: LedSnapshot, tp: TopicPartition, owner: str) -> str:
+    """The same where clients lead the group: who was assigned it, as far as that can be read."""
+    if owner != NOBODY:
+        return owner
+    has = [one.member_id for one in led.members if tp in (one.partitions or ())]
+    hidden = any(one.partitions is None and one.assigned_bytes for one in led.members)
+    if has:
+        return has[0]
+    return "" if hidden or led.malformed else NOBODY
 
 
 def _owner(tp: TopicPartition, answer: ReadAnswer) -> str:

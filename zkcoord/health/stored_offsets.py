@@ -21,6 +21,7 @@ from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import CHILDREN_LISTED_MAX, shown_state
+from zkcoord.zk.sync.led_groups import led_views
 from zkcoord.zk.sync.written import WrittenAnswer, WrittenNode, read_written
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import OffsetsOf
@@ -88,8 +89,11 @@ class StoredOffsets:
         return found
 
     def _heads(self, found: Mapping[str, GroupStored]) -> list[str]:
-        """States, and who has offsets."""
+        """States, and who has offsets. A group is what its members are: of one that has none whom
+        the coordinator assigns, what was decided counts where clients lead it.
+        """
         layout = self._layout
+        led = led_views(self._reader, layout, found)
         answers = iter(
             self._reader.read(
                 [
@@ -102,8 +106,12 @@ class StoredOffsets:
         with_offsets = []
         for group, stored in found.items():
             node, ids, offsets = next(answers), next(answers), next(answers)
-            stored.exists = any(isinstance(one, (Node, Denied)) for one in (node, ids, offsets))
+            there = (node, ids, offsets)
+            stored.exists = group in led or any(isinstance(one, (Node, Denied)) for one in there)
             stored.state = _state(group, node, ids)
+            if group in led and not _registered(ids):
+                view = led[group]
+                stored.state = None if view is None else GroupState(view.phase.value)
             if self._may_be_listed(offsets, layout.offsets(group), stored):
                 with_offsets.append(group)
         return with_offsets
@@ -235,4 +243,8 @@ def _state(group: str, node: ReadAnswer, ids: ReadAnswer) -> GroupState | None:
     metadata = codec.decode_metadata(group, node.data)
     if not isinstance(metadata, GroupMetadata):
         return None
-    return shown_state(metadata, ids.stat.num_children if isinstance(ids, Node) else 0)
+    return shown_state(metadata, _registered(ids))
+
+
+def _registered(ids: ReadAnswer) -> int:
+    return ids.stat.num_children if isinstance(ids, Node) else 0

@@ -45,6 +45,7 @@ PORT_MAX = 65_535
 INSTANCE_DIGITS = 32
 OPTION_DIGITS = 16
 OPTIONS_MAX = 50
+IN_KAFKA_CHARS_MAX = 8_000
 
 _UNNAMED = re.compile(r"client-[0-9a-f]{32}")
 _GATEWAY = re.compile(r"gateway-([0-9]{10})")
@@ -96,13 +97,16 @@ class RememberedClient:
 @dataclass(frozen=True, slots=True)
 class AnnouncedGateway:
     """Where clients find a gateway, and what tells it from others: the number of its node.
-    `options`: by name what `digest_of_option` says of those that all gateways must share.
+    `options`: by name what `digest_of_option` says of those that all gateways must share;
+    `in_kafka`: regular expressions of the groups whose offsets Kafka keeps ("": none, or it says
+    nothing of that).
     """
 
     number: int
     host: str
     port: int
     options: Mapping[str, str] = field(default_factory=dict)
+    in_kafka: str = ""
 
 
 def encode_client(client: RememberedClient) -> bytes:
@@ -201,11 +205,15 @@ def digest_of_option(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:OPTION_DIGITS]
 
 
-def encode_gateway(host: str, port: int, options: Mapping[str, str] | None = None) -> bytes:
-    """The data of a gateway's node."""
+def encode_gateway(
+    host: str, port: int, options: Mapping[str, str] | None = None, in_kafka: str = ""
+) -> bytes:
+    """The data of a gateway's node. Of expressions that are too long it says nothing."""
     document: JsonObject = {"version": VERSION, "host": host, "port": port}
     if options:
         document["options"] = dict(options)
+    if in_kafka and len(in_kafka) <= IN_KAFKA_CHARS_MAX:
+        document["offsets_in_kafka"] = in_kafka
     return to_bytes(document)
 
 
@@ -221,6 +229,7 @@ def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:
         if not host:
             raise UnfitField("host is empty")
         port = integer(document, "port", 1, PORT_MAX)
-        return AnnouncedGateway(number, host, port, _options(document))
+        in_kafka = free_text(document, "offsets_in_kafka", IN_KAFKA_CHARS_MAX)
+        return AnnouncedGateway(number, host, port, _options(document), in_kafka)
 
     return reading("gateway", node, data, read)

@@ -16,7 +16,7 @@ from collections.abc import Set
 from consumer.core import messages as msg
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.wire_group import ServedMember
-from consumer.gateway.wire.judging import COOPERATIVE
+from consumer.gateway.wire.judging import COOPERATIVE, EAGER
 from consumer.gateway.wire.requests import Caller, JoinRequest
 from consumer.gateway.wire.subscription import decode_subscription
 from zkcoord.core.error_codes import WireCode
@@ -65,7 +65,8 @@ class GoingOver:
         if served is None:
             return False
         is_its_own = group.known(named, request.instance) is WireCode.NONE
-        if is_its_own and is_empty_handed(request, served.wire.held.keys() | served.wire.has):
+        has = served.wire.held.keys() | served.wire.has
+        if is_its_own and is_empty_handed(request, served.wire.protocol, has):
             served.wire.leave(WHY)
             self._wire.touched(served)
             return False
@@ -75,16 +76,25 @@ class GoingOver:
         return True
 
 
-def is_empty_handed(request: JoinRequest, given: Set[TopicPartition] | None = None) -> bool:
+def is_empty_handed(
+    request: JoinRequest, told_by: str, given: Set[TopicPartition] | None = None
+) -> bool:
     """Whether a client joins with nothing: all that it was given it has stopped, or given up.
-    `given`: what it may have, where that is known; what else it names it has from nobody.
+    `told_by`: the assignor as which it was told last what it has, for some libraries remember that
+    by assignor. `given`: what it may have, where that is known; what else it names it has from
+    nobody.
     """
-    if any(name not in COOPERATIVE for name, _ in request.protocols):
+    names = [name for name, _ in request.protocols]
+    if not names:
+        return False
+    if any(name in EAGER for name in names) or not COOPERATIVE.intersection(names):
         return True
-    if not request.protocols:
-        return False
-    try:  # of the first that is known, as who joins is judged by: to read is work
-        owned = decode_subscription(request.protocols[0][1]).owned
-    except BadBlobError:
-        return False
-    return not (owned if given is None else owned & given)
+    for read in dict.fromkeys((told_by, *COOPERATIVE)):
+        # of the first of that name, as who joins is judged by: to read is work
+        blob = next((blob for name, blob in request.protocols if name == read), b"")
+        try:
+            owned = decode_subscription(blob).owned
+        except BadBlobError:
+            continue
+        return not (owned if given is None else owned & given)
+    return False

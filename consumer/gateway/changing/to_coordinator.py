@@ -57,7 +57,7 @@ class ToCoordinator:
             if is_member:
                 return False
             self._led.answer(one.ticket, refusal(request, WireCode.INCONSISTENT_GROUP_PROTOCOL))
-        elif is_member and not is_empty_handed(request) and self._may_give_up(group, request):
+        elif is_member and self._has_to_give_up(group, request):
             self._empty(group, one, request)
         elif request.member_id and not is_member:
             self._led.answer(one.ticket, JoinAnswer(knows, request.member_id))
@@ -86,13 +86,16 @@ class ToCoordinator:
         self._led.answer(one.ticket, answer)
         return True
 
-    def _may_give_up(self, group: LedGroup, request: JoinRequest) -> bool:
-        """Whether a member that owns something is told once more that it has nothing. One that does
-        not listen is out, or the others would wait for as long as it likes.
+    def _has_to_give_up(self, group: LedGroup, request: JoinRequest) -> bool:
+        """Whether a member owns something, and is told (once more) that it has nothing. One that
+        does not listen is out, or the others would wait for as long as it likes.
         """
-        emptied = group.emptied.get(request.member_id)
-        is_now = emptied is not None and emptied.generation == group.view.state.generation
-        return emptied is None or not is_now or emptied.told < TOLD_MAX
+        emptied, state = group.emptied.get(request.member_id), group.view.state
+        if emptied is None or emptied.generation != state.generation:
+            return not is_empty_handed(request, state.protocol)
+        return emptied.told < TOLD_MAX and not is_empty_handed(
+            request, emptied.protocol if emptied.told else state.protocol
+        )
 
     def _comes(self, group: LedGroup, one: WaitingLed, request: JoinRequest) -> None:
         """It leaves, and comes again as somebody new, who waits."""

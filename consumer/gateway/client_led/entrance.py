@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from consumer.gateway.changing.parted_leaves import PartedLeaves
 from consumer.gateway.changing.to_clients import GoingOver
 from consumer.gateway.changing.to_coordinator import ToCoordinator, can_come_over
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
@@ -39,6 +40,11 @@ COORDINATED = (
     "group %s is pinned coordinated (zkcoord groups machine), and client %s of %s, which lists no"
     " assignor that is known, is refused: have it list one, or change the pin"
 )
+IN_KAFKA = (
+    "group %s is pinned coordinated (zkcoord groups machine), but its offsets are in Kafka"
+    " (--offsets-in-kafka), so that only clients may lead it; client %s of %s is refused: take the"
+    " pin back (auto), or begin all gateways without that option for it"
+)
 
 
 class MembersEntrance:
@@ -58,6 +64,8 @@ class MembersEntrance:
         self._to_clients = GoingOver(wire)
         self._to_coordinator = ToCoordinator(led, self._serve)
         wire.not_here = self._not_remembered
+        self._parted = PartedLeaves(wire.answer)
+        wire.answer = led.answer = self._parted.answered
         led.serve, led.looked = self._serve, self._looked_at
         led.watching.pins.told = self._pinned
 
@@ -69,6 +77,16 @@ class MembersEntrance:
             return self._wire.request(ticket, caller, request)
         if self._always_led(name):
             return self._led.when_seen(self._led.open(name), ticket, caller, request)
+        if isinstance(request, LeaveRequest):
+            known = [self._knows(name, *one) for one in request.members]
+            if any(known) and not all(known):
+                for part, leave in self._parted.part(ticket, request, known):
+                    self._route(part, caller, leave)
+                return None
+        return self._route(ticket, caller, request)
+
+    def _route(self, ticket: int, caller: Caller, request: Request) -> None:
+        name = request.group
         goes_over = self._led.watching.pins.of(name) is Machine.CLIENT_LED
         if self._is_known(request) and not goes_over:
             self._to_clients.take_back(name)
@@ -200,9 +218,10 @@ class MembersEntrance:
     def _refuse(self, one: WaitingLed) -> None:
         """An operator has said that no client leads this group."""
         group = one.request.group
+        why = IN_KAFKA if self._always_led(group) else COORDINATED
         if group not in self._refused and len(self._refused) < REFUSED_MAX:
             self._refused.add(group)
-            log.warning(COORDINATED, shown(group), shown(one.caller.client_id), one.caller.host)
+            log.warning(why, shown(group), shown(one.caller.client_id), one.caller.host)
         self.answer(one, WireCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _is_known(self, request: Request) -> bool:
@@ -214,16 +233,17 @@ class MembersEntrance:
             return False
         if isinstance(request, JoinRequest):
             return bool(group.members) or request.member_id in group.pending
-        named = (
-            request.members
-            if isinstance(request, LeaveRequest)
-            else ((request.member_id, request.instance),)
-        )
-        return any(
+        if isinstance(request, LeaveRequest):
+            return any(self._knows(request.group, *one) for one in request.members)
+        return self._knows(request.group, request.member_id, request.instance)
+
+    def _knows(self, name: str, member_id: str, instance: str | None) -> bool:
+        """The same of one member."""
+        group = self._wire.groups.get(name)
+        return group is not None and (
             member_id in group.members
             or member_id in group.pending
             or (instance is not None and instance in group.instances)
-            for member_id, instance in named
         )
 
     def answer(self, one: WaitingLed, code: WireCode) -> None:

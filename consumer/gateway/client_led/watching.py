@@ -25,7 +25,12 @@ from zkcoord.zk.port import (
     ReadResult,
     WatchMode,
 )
-from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
+from zkcoord.znodes.classic.documents import (
+    ClassicRound,
+    blob_digest,
+    decode_round,
+    decode_state,
+)
 from zkcoord.znodes.classic.paths import (
     ClassicPaths,
     ClassicPinAt,
@@ -225,8 +230,14 @@ class Watching:
         def read(result: ReadResult) -> None:
             answers = result.answers if isinstance(result, ReadDone) else ()
             for ref, node in zip(parts[0], answers, strict=False):
-                if isinstance(node, Node) and len(node.data) == ref.size:
+                if not isinstance(node, Node):
+                    continue
+                if len(node.data) == ref.size and blob_digest(node.data) == ref.digest:
                     found[ref.digest] = node.data
+                else:
+                    path = self._paths.blob(group, ref.digest)
+                    why = f"{path} is not what a client has brought: delete that node"
+                    self._strange(Malformed("blob of a group", group, why))
             if all(ref.digest in found for ref in parts[0]):
                 self._blobs(group, parts[1:], found, then)
             else:

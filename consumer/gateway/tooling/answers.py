@@ -292,7 +292,8 @@ def read_offsets(
         try:
             yield from store.offsets(group, rest, stored)
         except ZkcoordError:
-            found[group] = WireCode.COORDINATOR_NOT_AVAILABLE
+            # by which clients ask again: by COORDINATOR_NOT_AVAILABLE librdkafka never begins
+            found[group] = WireCode.COORDINATOR_LOAD_IN_PROGRESS
     yield found
 
 

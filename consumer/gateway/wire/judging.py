@@ -21,6 +21,12 @@ from .subscription import ClientSubscription, decode_subscription
 log = logging.getLogger(__name__)
 
 COOPERATIVE = frozenset({"cooperative-sticky"})
+EAGER = OURS.keys() - COOPERATIVE
+"""A client that lists one of these stops before it joins, since it does what all of its assignors
+support. Whether one that is not known is eager cannot be known; but an eager client names nothing
+as owned, so what it names tells.
+"""
+
 WAITING = frozenset({KAFKAJS})
 """Assignors of clients that ask for no records until a heartbeat is answered."""
 
@@ -40,9 +46,9 @@ def ended_with(failure: msg.Failed) -> WireCode:
 @dataclass(frozen=True, slots=True)
 class JoinWishes:
     """What a client that joins wants: its subscription; `protocol`, the name of an assignor that it
-    is answered; `assignors`, as the coordinator names them. `cooperative`: all that it lists work
-    without stopping (a client that lists others stops before it joins). `lists`: their names, also
-    those that are not known, as far as they can be written down.
+    is answered; `assignors`, as the coordinator names them. `cooperative`: what it names as owned
+    it has not stopped, for no assignor that it lists is known to be eager. `lists`: their names,
+    also those that are not known, as far as they can be written down.
     """
 
     subscription: ClientSubscription
@@ -82,6 +88,6 @@ def judge(request: JoinRequest, limits: GroupLimits) -> JoinWishes | WireCode:
         )
         return WireCode.INVALID_REQUEST
     assignors = tuple(dict.fromkeys(OURS[name] for name, _ in known))
-    cooperative = all(name in COOPERATIVE for name, _ in request.protocols)
+    cooperative = not any(name in EAGER for name, _ in request.protocols)
     lists = [name for name, _ in request.protocols if printable(name, PROTOCOL_CHARS_MAX) == name]
     return JoinWishes(wanted, name, assignors, cooperative, tuple(lists[:ASSIGNORS_MAX]))

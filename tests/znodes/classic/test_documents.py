@@ -248,7 +248,7 @@ def test_what_is_just_not_too_long_in_answers_and_states() -> None:
         assert decode_answer("r", encode_answer(answer)) == answer
     name = AT_BOUNDS.protocols[0][0]
     state = ClassicState(ClassicPhase.STABLE, 0, name, name, LONGEST, (AT_BOUNDS,))
-    for one in (state, replace(state, generation=documents.INT32_MAX)):
+    for one in (state, replace(state, generation=documents.GENERATION_MAX)):
         assert decode_state("g", encode_state(one)) == one
     gone = {str(n): WireCode.UNKNOWN_MEMBER_ID for n in range(documents.MEMBERS_MAX)}
     since = ClassicRound(documents.INT32_MAX, gone)

@@ -177,7 +177,7 @@ BAD_IN_STATES: tuple[Change, ...] = (
     put("phase", "Dead"),
     put("phase", "Empty"),
     put("generation", -1),
-    put("generation", 2**31),
+    put("generation", 2_000_000_001),
     put("type", LONG_NAME),
     put("protocol", "other"),
     put("protocol", LONG_NAME),

@@ -6,6 +6,8 @@ import pytest
 
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.paths import (
+    ClassicBlobAt,
+    ClassicParentAt,
     ClassicPaths,
     ClassicPinAt,
     ClassicPresenceAt,
@@ -72,6 +74,9 @@ def test_what_is_looked_at_when_it_changes(layout: Layout, group: str) -> None:
         paths.request(NAME): ClassicRequestAt(NAME),
         paths.pin(group): ClassicPinAt(group),
         paths.state(group): ClassicStateAt(group),
+        paths.blobs(group): ClassicParentAt(group),
+        paths.presences(group): ClassicParentAt(group),
+        paths.blob(group, DIGEST): ClassicBlobAt(group, DIGEST),
         paths.round(group): ClassicRoundAt(group),
         paths.presence(group, MEMBER): ClassicPresenceAt(group, DIGEST),
     }
@@ -85,9 +90,9 @@ def test_what_is_looked_at_when_it_changes(layout: Layout, group: str) -> None:
         "/",
         ROOT,
         *PATHS.roots(),
-        *PATHS.parts("g")[:-1],
+        PATHS.group("g"),
         PATHS.part(NAME, 1),
-        PATHS.blob("g", "0" * 64),
+        f"{ROOT}/groups/g/blobs/{DIGEST}/more",
         f"{ROOT}/requests/",
         f"{ROOT}/requests/{NAME}/more",
         f"{ROOT}/requests/{NAME[:-1]}",

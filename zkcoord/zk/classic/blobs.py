@@ -67,7 +67,10 @@ class Blobs:
     def write(self, state: ClassicState, done: Callable[[Rejected | None], None]) -> None:
         """Write what this state names, then `done` (what was refused, None: nothing)."""
         lacking = sorted(_of(state) - self.written)
-        self._write([self._create(digest) for digest in lacking], done)
+        if any(digest not in self._fresh for digest in lacking):
+            # somebody has deleted it, and who brought it has not joined since
+            return done(Rejected(-1, ZkError.NO_NODE))
+        return self._write([self._create(digest) for digest in lacking], done)
 
     def _create(self, digest: str) -> Create:
         path = self._edge.paths.blob(self._group, digest)

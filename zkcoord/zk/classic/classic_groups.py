@@ -26,7 +26,6 @@ from zkcoord.zk.classic.incoming import IncomingRequests
 from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.classic.served_group import (
     BOTH_KINDS,
-    PRESENCES_MAX,
     Found,
     ServedClassicGroup,
 )
@@ -39,6 +38,7 @@ from zkcoord.zk.port import (
     Fired,
     GetChildren,
     GetData,
+    Missing,
     Node,
     Port,
     Read,
@@ -60,11 +60,13 @@ from zkcoord.znodes.classic.documents import (
     encode_state,
 )
 from zkcoord.znodes.classic.paths import (
+    ClassicBlobAt,
+    ClassicParentAt,
     ClassicPaths,
     ClassicPinAt,
     ClassicPresenceAt,
     ClassicRequestAt,
-    is_member_digest,
+    ClassicRoundAt,
 )
 from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.names import printable
@@ -249,11 +251,12 @@ class ClassicGroups:
             isinstance(state, Node),
             told if isinstance(told, ClassicRound) else ClassicRound(-1),
             frozenset(_names(blobs)),
-            {name for name in _names(presence)[:PRESENCES_MAX] if is_member_digest(name)},
         )
-        self._groups[group] = ServedClassicGroup(
-            group, self._edge, self._options, found, self._goes_over
-        )
+        found.see(_names(presence))
+        served = ServedClassicGroup(group, self._edge, self._options, found, self._goes_over)
+        self._groups[group] = served
+        parts = zip(self._paths.parts(group)[1:], (blobs, presence, since), strict=True)
+        served.lacks([path for path, answer in parts if isinstance(answer, Missing)])
         self._note_wake(group)
 
     def _begin_serving(self) -> None:
@@ -279,6 +282,14 @@ class ClassicGroups:
             self._pins.changed(where.group)
         elif isinstance(where, ClassicPresenceAt) and event.change is not Change.DATA:
             self._presence(where, event.change is Change.CREATED)
+        elif isinstance(where, ClassicBlobAt) and event.change is not Change.CREATED:
+            group = self._groups.get(where.group)
+            if group is not None:
+                group.blob_changed(where.digest, event.change is Change.DATA)
+        elif isinstance(where, ClassicParentAt | ClassicRoundAt):
+            group = self._groups.get(where.group)
+            if group is not None and event.change is Change.DELETED:
+                group.lacks([event.path])
         return True
 
     def _presence(self, where: ClassicPresenceAt, is_there: bool) -> None:

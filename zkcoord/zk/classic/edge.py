@@ -78,6 +78,19 @@ class Edge:
 
         self.port.multi([self.fence, *ops], ended)
 
+    def write_but(
+        self, error: ZkError, ops: Sequence[Op], done: Callable[[Rejected | None], None]
+    ) -> None:
+        """The same, but what is refused by this error is done already, and left out."""
+
+        def ended(refused: Rejected | None) -> None:
+            if refused is not None and refused.error is error and 0 <= refused.index < len(ops):
+                rest = [*ops[: refused.index], *ops[refused.index + 1 :]]
+                return self.write_but(error, rest, done)
+            return done(refused)
+
+        self.write(ops, ended) if ops else done(None)
+
     def look_for_others(self, group: str, then: Callable[[bool], None]) -> None:
         """Whether somebody is registered in a group whom the coordinator assigns: what was there
         before the last write is seen. Nothing is heard when the connection is lost.

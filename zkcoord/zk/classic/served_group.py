@@ -9,7 +9,7 @@ session timeout to come back, at that gateway or at another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zkcoord.core.classic.machine import ClassicGroup
@@ -49,7 +49,7 @@ from zkcoord.core.events import Record
 from zkcoord.zk.classic.blobs import Blobs
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.reporting import Reporting
-from zkcoord.zk.port import Delete, Op, Rejected, SetData, ZkError
+from zkcoord.zk.port import Delete, Rejected, SetData, ZkError
 from zkcoord.znodes.classic.consumer_blobs import is_ours
 from zkcoord.znodes.classic.documents import (
     AskedOfGroup,
@@ -59,7 +59,7 @@ from zkcoord.znodes.classic.documents import (
     state_bytes,
 )
 from zkcoord.znodes.classic.fields import BLOB_BYTES_MAX
-from zkcoord.znodes.classic.paths import member_digest
+from zkcoord.znodes.classic.paths import is_member_digest, member_digest
 from zkcoord.znodes.classic.report import Why
 
 STATE_BYTES_MAX = 700_000
@@ -84,6 +84,13 @@ class Found:
     since: ClassicRound = field(default_factory=ClassicRound)
     blobs: frozenset[str] = frozenset()
     presence: set[str] = field(default_factory=set)
+
+    def see(self, presence: Iterable[str]) -> None:
+        """Who is said to be served. However many are nobody, members are not left out."""
+        there = set(filter(is_member_digest, presence))
+        members = () if self.state is None else self.state.members
+        served = there & {member_digest(one.member_id) for one in members}
+        self.presence = served | set(sorted(there - served)[:PRESENCES_MAX])
 
     @property
     def was_busy(self) -> bool:
@@ -208,7 +215,7 @@ class ServedClassicGroup:
     def presence(self, member: str, is_there: bool) -> None:
         """A gateway serves the member of which this is the digest, or does not any more."""
         if is_there:
-            if len(self._presence) < PRESENCES_MAX:
+            if member in self._decided or len(self._presence) < PRESENCES_MAX:
                 self._presence.add(member)
         elif member in self._presence:
             self._presence.discard(member)
@@ -301,25 +308,33 @@ class ServedClassicGroup:
             return self._make(token, state)
         return self._blobs.write(state, lambda refused: self._put(token, state, refused))
 
-    def _make(self, token: int, state: ClassicState) -> None:
+    def _make(self, token: int, state: ClassicState, roots: Sequence[str] = ()) -> None:
         def made(refused: Rejected | None) -> None:
-            if refused is not None and refused.error is not ZkError.NODE_EXISTS:
+            if refused is not None and refused.error is ZkError.NO_NODE and not roots:
+                return self._make(token, state, self._edge.paths.roots())
+            if refused is not None:
                 return self._not_persisted(token, refused)
             self._is_made = True
             self._reporting.made()
             return self._persist(token, state)
 
-        self._edge.write([self._edge.create(p) for p in self._edge.paths.parts(self.name)], made)
+        paths = (*roots, *self._edge.paths.parts(self.name))
+        nodes = [self._edge.create(path) for path in paths]
+        self._edge.write_but(ZkError.NODE_EXISTS, nodes, made)
 
     def _put(self, token: int, state: ClassicState, refused: Rejected | None) -> None:
         if refused is not None:
-            return self._not_persisted(token, refused)
+            return self._is_gone(token, refused)
         path, data = self._edge.paths.state(self.name), encode_state(state)
         op = SetData(path, data, -1) if self._has_state else self._edge.create(path, data)
 
         def put(refused: Rejected | None) -> None:
+            here = ZkError.NO_NODE if self._has_state else ZkError.NODE_EXISTS
+            if refused is not None and refused.error is here:
+                self._has_state = not self._has_state  # somebody has deleted it, or made it
+                return self._put(token, state, None)
             if refused is not None:
-                return self._not_persisted(token, refused)
+                return self._is_gone(token, refused)
             self._has_state = True
             if state.members and not self._decided:
                 return self._edge.look_for_others(self.name, looked)
@@ -333,6 +348,29 @@ class ServedClassicGroup:
             return self._blobs.keep(self._machine.brought())
 
         return self._edge.write([op], put)
+
+    def _is_gone(self, token: int, refused: Rejected) -> None:
+        """Where somebody has deleted what was there it is made again, the next time: members join
+        again, and bring what they have brought.
+        """
+        if refused.error is ZkError.NO_NODE:
+            self._is_made = False
+            self._blobs.written.clear()
+        self._not_persisted(token, refused)
+
+    def lacks(self, paths: Sequence[str]) -> None:
+        """Somebody has deleted these: they are made again, unless all of it is gone."""
+        for path in paths if self._is_made else ():
+            is_round = path == self._edge.paths.round(self.name)
+            data = encode_round(self._announced) if is_round else b""
+            self._edge.write([self._edge.create(path, data)], lambda refused: None)
+
+    def blob_changed(self, digest: str, is_there: bool) -> None:
+        """One is gone, or holds other bytes: whoever has brought it brings it again."""
+        if digest in self._blobs.written:
+            self._blobs.written.discard(digest)
+            if is_there:
+                self._edge.delete([self._edge.paths.blob(self.name, digest)])
 
     def _take_back(self, token: int, state: ClassicState) -> None:
         """Nobody was told of the first generation yet, and others are registered that the
@@ -370,7 +408,7 @@ class ServedClassicGroup:
         self._edge.delete([f"{paths.presences(self.name)}/{one}" for one in sorted(self._presence)])
         nodes = [paths.state(self.name)] if self._has_state else []
         nodes += reversed(paths.parts(self.name)) if self._is_made else ()
-        ops: list[Op] = [Delete(path) for path in nodes]
+        ops = [Delete(path) for path in nodes]
 
         def deleted(refused: Rejected | None) -> None:
             if refused is not None:
@@ -378,4 +416,4 @@ class ServedClassicGroup:
             self._is_made = self._has_state = False
             return self._step(Persisted(token))
 
-        self._edge.write(ops, deleted)
+        self._edge.write_but(ZkError.NO_NODE, ops, deleted)

@@ -35,6 +35,7 @@ from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Nod
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.led_seen import LedSnapshot
 from zkcoord.znodes import codec, names
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
@@ -78,6 +79,7 @@ class GroupSnapshot:
     """One group, whole. `topics` holds the topics that it subscribes to, owns, or has offsets of,
     as far as they exist; `subscribed` the topics of each member with its streams. `led`: where its
     leader is, or was, a client; `pinned`: who an operator has said is to run it ("": nobody).
+    `in_kafka_at`: a gateway that keeps its offsets in Kafka, where it is pinned to be coordinated.
     """
 
     group: str
@@ -94,6 +96,7 @@ class GroupSnapshot:
     mode: Mode | None = None
     led: LedSnapshot | None = None
     pinned: str = ""
+    in_kafka_at: str = ""
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -385,8 +388,10 @@ class _GroupReading:
 
 def no_such_group(reader: SyncClient, layout: Layout, group: str) -> str:
     """The sentence, with the names that were probably meant."""
-    found, topics = reader.read([GetChildren(layout.groups_root), GetChildren(layout.topics_root)])
-    near = difflib.get_close_matches(group, _children(found, layout.groups_root), n=3)
+    roots = layout.groups_root, ClassicPaths(layout).groups
+    found, led, topics = reader.read([*map(GetChildren, roots), GetChildren(layout.topics_root)])
+    known = {*_children(found, roots[0]), *(led.names if isinstance(led, Children) else ())}
+    near = difflib.get_close_matches(group, sorted(known), n=3)
     here = f"there is no group {group} on this ensemble (layout {layout.name})"
     if near:
         return f"{here}: did you mean {' or '.join(near)}?"

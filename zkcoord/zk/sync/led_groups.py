@@ -7,13 +7,13 @@ cannot be read of a group is said of that group; the others are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicMember, ClassicState
 from zkcoord.core.model import GroupMetadata, GroupState, Malformed, Topic
-from zkcoord.errors import UnknownGroupError
+from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
@@ -25,13 +25,14 @@ from zkcoord.zk.sync.group_snapshot import (
     describe_group,
     list_groups,
 )
+from zkcoord.zk.sync.in_kafka import kept_in_kafka
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot, LedSnapshot
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.classic.assigned import partitions_of
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths, member_digest
-from zkcoord.znodes.classic.pin import Machine, Pin, decode_pin
+from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin
 from zkcoord.znodes.classic.presence import ServedBy, decode_presence
 from zkcoord.znodes.classic.report import decode_report
 from zkcoord.znodes.classic.view import NEVER, ClassicView
@@ -63,13 +64,25 @@ def list_all_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
     return [listed[name] for name in sorted(listed)]
 
 
-def _all_decided(reader: SyncClient, paths: ClassicPaths) -> Iterator[tuple[str, _Decided]]:
+def led_views(
+    reader: SyncClient, layout: Layout, wanted: Container[str]
+) -> dict[str, ClassicView | None]:
+    """Of these groups those that clients lead, or have led. None: what was decided cannot be read.
+    Raises `UnavailableError`.
+    """
+    found = _all_decided(reader, ClassicPaths(layout), wanted)
+    return {name: None if one.malformed else one.view for name, one in found}
+
+
+def _all_decided(
+    reader: SyncClient, paths: ClassicPaths, wanted: Container[str] | None = None
+) -> Iterator[tuple[str, _Decided]]:
     (head,) = reader.read([GetData(paths.groups)])
     if not isinstance(head, Node) or not 0 < head.stat.num_children <= CHILDREN_LISTED_MAX:
         return  # as those of a group: more than people can read
     (answer,) = reader.read([GetChildren(paths.groups)])
     found = answer.names if isinstance(answer, Children) else ()
-    groups = [name for name in found if names.is_group(name)]
+    groups = [n for n in found if names.is_group(n) and (wanted is None or n in wanted)]
     for at in range(0, len(groups), GROUPS_PER_READ):
         part = groups[at : at + GROUPS_PER_READ]
         answers = iter(reader.read([read for name in part for read in _reads(paths, name)]))
@@ -128,6 +141,28 @@ def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListe
     )
 
 
+def all_pins(reader: SyncClient, layout: Layout) -> dict[str, Pin | Malformed]:
+    """Who is to run which groups, as far as that is taken; `Malformed`: nobody can read it. Raises
+    `UnavailableError`.
+    """
+    paths = ClassicPaths(layout)
+    reader.sync()
+    (answer,) = reader.read([GetChildren(paths.pins)])
+    if isinstance(answer, Denied):
+        raise UnavailableError(not_allowed(paths.pins, answer))
+    listed = answer.names if isinstance(answer, Children) else ()
+    groups = sorted(filter(names.is_group, listed))[:PINS_MAX]
+    found: dict[str, Pin | Malformed] = {}
+    for group, node in zip(
+        groups, reader.read([*map(GetData, map(paths.pin, groups))]), strict=True
+    ):
+        if isinstance(node, Node):
+            found[group] = decode_pin(group, node.data)
+        elif isinstance(node, Denied):
+            found[group] = Malformed("pin of a group", group, not_allowed(paths.pin(group), node))
+    return found
+
+
 def pinned(reader: SyncClient, layout: Layout, group: str) -> Machine | None:
     """Who is to run a group; None: nobody has said that, or nobody can read it."""
     reader.sync()
@@ -150,7 +185,8 @@ def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupS
     else:
         led = see_led(reader, layout, group)
     said = pinned(reader, layout, group)
-    found = replace(found, pinned="" if said is None else said.value)
+    in_kafka = kept_in_kafka(reader, layout, group) if said is Machine.COORDINATED else ""
+    found = replace(found, pinned="" if said is None else said.value, in_kafka_at=in_kafka)
     if led is None or (found.members and not led.members):
         return found
     bad = led.malformed

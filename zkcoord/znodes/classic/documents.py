@@ -74,6 +74,10 @@ PARTS_MIN = 2
 PARTS_MAX = 16
 REQUEST_BYTES_MAX = PART_BYTES * PARTS_MAX
 NODE_BYTES_MAX = 1_000_000
+GENERATION_MAX = 2_000_000_000
+"""Of a state: after what none has come to in earnest there must be numbers left for the next ones,
+which clients are told in 32 bits.
+"""
 
 ASSIGNED_BYTES = 80
 """What a digest, a size and what parts them take, and a little more."""
@@ -355,6 +359,9 @@ def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
         ids = {one.member_id for one in members}
         if len(ids) < len(members):
             raise UnfitField("a member is there twice")
+        instances = [one.instance for one in members if one.instance is not None]
+        if len(set(instances)) < len(instances):
+            raise UnfitField("an instance is there twice")
         if (phase is ClassicPhase.EMPTY) != (not members) or leader not in (ids or {""}):
             raise UnfitField("members, leader and phase do not fit together")
         protocol = text(document, "protocol", PROTOCOL_CHARS_MAX)
@@ -362,7 +369,7 @@ def decode_state(group: str, data: bytes) -> ClassicState | Malformed:
             raise UnfitField("not every member supports the protocol")
         return ClassicState(
             phase,
-            integer(document, "generation", 0, INT32_MAX),
+            integer(document, "generation", 0, GENERATION_MAX),
             text(document, "type", PROTOCOL_CHARS_MAX),
             protocol,
             leader,

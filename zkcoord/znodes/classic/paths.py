@@ -64,7 +64,30 @@ class ClassicPinAt:
     group: str
 
 
-ClassicWhere = ClassicRequestAt | ClassicPresenceAt | ClassicStateAt | ClassicRoundAt | ClassicPinAt
+@dataclass(frozen=True, slots=True)
+class ClassicBlobAt:
+    """Bytes that a state names."""
+
+    group: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicParentAt:
+    """What is above a group's blobs, or above who serves its members."""
+
+    group: str
+
+
+ClassicWhere = (
+    ClassicRequestAt
+    | ClassicPresenceAt
+    | ClassicStateAt
+    | ClassicRoundAt
+    | ClassicPinAt
+    | ClassicBlobAt
+    | ClassicParentAt
+)
 
 
 def request_name() -> str:
@@ -173,7 +196,12 @@ class ClassicPaths:
                 return ClassicRoundAt(group)
             case ["presence", member] if is_member_digest(member):
                 return ClassicPresenceAt(group, member)
-        return None
+            case ["blobs" | "presence"]:
+                return ClassicParentAt(group)
+            case ["blobs", digest]:
+                return ClassicBlobAt(group, digest)
+            case _:
+                return None
 
 
 def is_request(name: str) -> bool:

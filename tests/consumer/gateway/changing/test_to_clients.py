@@ -34,10 +34,13 @@ AGAIN = BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
 class Scene:
     """A member that has a partition, in a group that goes over."""
 
-    def __init__(self, instance: str | None = None, cooperative: bool = True) -> None:
+    def __init__(
+        self, instance: str | None = None, cooperative: bool = True, own: str = ""
+    ) -> None:
         self.world = World(memory=Remembering())
         self.going = GoingOver(self.world.groups)
-        self.cooperative = cooperative
+        self.names = ["cooperative-sticky" if cooperative else "range"]
+        self.names[:0] = [own] if own else []
         self.instance = instance
         self.member_id = self.world.join(**self._protocols()).member_id
         if instance is None:
@@ -48,8 +51,7 @@ class Scene:
         self.world.run()
 
     def _protocols(self, *owned: TopicPartition) -> dict[str, object]:
-        name = "cooperative-sticky" if self.cooperative else "range"
-        protocols = ((name, encode_subscription(["t"], owned)),)
+        protocols = tuple((name, encode_subscription(["t"], owned)) for name in self.names)
         return {"protocols": protocols, "instance": self.instance}
 
     def _sync(self, generation: int) -> object:
@@ -89,8 +91,9 @@ def test_a_heartbeat_is_answered_that_it_is_to_join_again() -> None:
     assert scene.world.ask(beat) is None, "it is parked, since nothing is to be said"
 
 
-def test_a_client_that_owns_something_is_told_that_it_has_nothing() -> None:
-    scene = Scene()
+@pytest.mark.parametrize("own", ["", "own"])
+def test_a_client_that_owns_something_is_told_that_it_has_nothing(own: str) -> None:
+    scene = Scene(own=own)
     scene.world.tell(0, msg.Revoke(1, (TP,)))
     takes, answer = scene.joins(TP)
     assert takes and answer is not None and answer.code is WireCode.NONE
@@ -185,7 +188,7 @@ def test_much_that_is_owned_is_read_once() -> None:
     )
     reads = Mock(wraps=decode_subscription)
     with patch.object(to_clients, "decode_subscription", reads):
-        assert is_empty_handed(request)
+        assert is_empty_handed(request, "cooperative-sticky")
     assert reads.call_count == 1
 
 
@@ -213,7 +216,38 @@ def test_an_instance_goes_over_by_its_name_alone() -> None:
 )
 def test_whose_hands_are_empty(protocols: tuple[tuple[str, bytes], ...], empty: bool) -> None:
     request = JoinRequest("g", "m", 10_000, 10_000, "consumer", protocols)
-    assert is_empty_handed(request) is empty
+    assert is_empty_handed(request, "cooperative-sticky") is empty
+
+
+SOME, NONE = encode_subscription(["t"], [TP]), encode_subscription(["t"])
+
+
+@pytest.mark.parametrize(
+    ("own", "known", "told_by", "empty"),
+    [
+        (SOME, SOME, "own", False),
+        (NONE, NONE, "own", True),
+        (SOME, NONE, "own", False),
+        (NONE, SOME, "own", True),
+        (SOME, NONE, "cooperative-sticky", True),
+        (NONE, SOME, "", False),
+        (b"junk", SOME, "own", False),
+        (b"junk", NONE, "own", True),
+        (b"junk", b"junk", "own", False),
+    ],
+)
+def test_whose_hands_are_empty_who_lists_an_assignor_that_is_not_known(
+    own: bytes, known: bytes, told_by: str, empty: bool
+) -> None:
+    """It may be a cooperative one (ConsumerPartitionAssignor.supportedProtocols), and with an eager
+    one nothing would be named. A library that remembers by assignor what it owns names it for the
+    one as which it was told.
+    """
+    protocols = (("own", own), ("cooperative-sticky", known))
+    request = JoinRequest("g", "m", 10_000, 10_000, "consumer", protocols)
+    assert is_empty_handed(request, told_by) is empty
+    with_eager = replace(request, protocols=(*protocols, ("range", SOME)))
+    assert is_empty_handed(with_eager, told_by), "all that it lists are to support what it does"
 
 
 def test_who_is_told_that_it_is_nobody_before_it_joins_as_somebody_else() -> None:

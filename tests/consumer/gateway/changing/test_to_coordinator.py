@@ -47,14 +47,22 @@ def asks(
 class Change:
     """Members of known assignors, which a client leads, through two gateways."""
 
-    def __init__(self, name: str = COOPERATIVE, instance: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str = COOPERATIVE,
+        instance: str | None = None,
+        protocols: tuple[tuple[str, bytes], ...] = (),
+    ) -> None:
         self.scene = Scene(0)
         self.scene.served.registered.clear()
         self.name = name
         pins(self.scene, GROUP, LED)
         self.doors = [Door(LedGateway(self.scene.served, f"g{n}", 600_000)) for n in range(2)]
         self.scene.gateways.extend(door.gateway for door in self.doors)
-        tickets = [self._ask(n, asks(name, instance=instance if n else None)) for n in range(2)]
+        joins = [asks(name, instance=instance if n else None) for n in range(2)]
+        if protocols:
+            joins = [replace(one, protocols=protocols) for one in joins]
+        tickets = [self._ask(n, joins[n]) for n in range(2)]
         self.scene.wait(3_000)
         answers: list[Any] = [self.answer(n, ticket) for n, ticket in enumerate(tickets)]
         self.ids = [one.member_id for one in answers]
@@ -120,6 +128,26 @@ def test_who_owns_something_gives_it_up_in_its_generation() -> None:
     assert change.ask(0, sync) == SyncAnswer(WireCode.NONE, (), COOPERATIVE)
     assert change.ask(0, sync).opaque == b"a", "once: who asks again is answered as by a broker"
     assert change.to_wire(0) == []
+
+
+def test_who_lists_a_cooperative_assignor_of_its_own_gives_up_in_its_generation() -> None:
+    """Taken for somebody who has stopped it would be told that it is nobody, and until then consume
+    what others are given. The blob of the assignor as which it was told what it has says that.
+    """
+
+    def lists(own: TopicPartition | None, known: TopicPartition | None) -> JoinRequest:
+        blobs = [encode_subscription(["t"], filter(None, [one])) for one in (own, known)]
+        protocols = tuple(zip(("own", COOPERATIVE), blobs, strict=True))
+        return replace(asks(COOPERATIVE), protocols=protocols)
+
+    change = Change("own", protocols=lists(None, None).protocols)
+    change.says(OURS)
+    one = change.ids[0]
+    answer = change.ask(0, replace(lists(TP, None), member_id=one))
+    assert answer == JoinAnswer(WireCode.NONE, one, change.generation, COOPERATIVE)
+    sync = SyncRequest(GROUP, one, change.generation)
+    assert change.ask(0, sync) == SyncAnswer(WireCode.NONE, (), COOPERATIVE)
+    change.comes(0, replace(lists(TP, None), member_id=one))
 
 
 def test_who_gives_up_nothing_is_out() -> None:

@@ -14,11 +14,13 @@ from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.waiting import SEEN_MS
 from consumer.gateway.members.recalls import WaitingRequest
 from consumer.gateway.wire.requests import (
+    Answer,
     Caller,
     CommitRequest,
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     MayCommitRequest,
     Request,
@@ -34,7 +36,8 @@ from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
 class Wire:
     """Groups that the coordinator assigns: notes what comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[int, Answer], None]) -> None:
+        self.answer = answer
         self.closing = False
         self.groups: dict[str, Any] = {}
         self.leaving: set[str] = set()
@@ -66,7 +69,7 @@ class Door:
 
     def __init__(self, gateway: LedGateway) -> None:
         self.gateway = gateway
-        self.wire = Wire()
+        self.wire = Wire(gateway._answered)
         self.entrance = MembersEntrance(cast("Any", self.wire), gateway.led, ALWAYS.__contains__)
 
     def ask(self, request: Request, settles: bool = True) -> int:
@@ -189,6 +192,25 @@ def test_members_that_the_coordinator_assigns_are_asked_at_once(door: Door) -> N
     assert [request for _, request in door.wire.came] == asked
 
 
+def test_members_of_both_kinds_leave_each_its_own(door: Door, scene: Scene) -> None:
+    """In a batch: an id that was given out before a client led the group, or a member that this
+    gateway has not heard of yet that it is none.
+    """
+    door.wire.groups[GROUP] = SimpleNamespace(
+        members={"w": 1}, pending={}, instances={"i": "w"}, goes_over=False
+    )
+    named = (("nobody", None), ("", "i"), (scene.ids[1], None))
+    ticket = door.ask(LeaveRequest(GROUP, named, reasons=("a", "b", "c")))
+    ((part, asked),) = door.wire.came
+    assert asked == LeaveRequest(GROUP, named[1:2], reasons=("b",))
+    assert ticket not in door.gateway.answers
+    door.wire.answer(part, LeaveAnswer(WireCode.NONE, (WireCode.NONE,)))
+    codes = WireCode.UNKNOWN_MEMBER_ID, WireCode.NONE, WireCode.NONE
+    assert door.gateway.answers[ticket] == LeaveAnswer(WireCode.NONE, codes)
+    beat = HeartbeatRequest(GROUP, scene.ids[1], scene.generation)
+    assert door.gateway.answers[door.ask(beat)].code is WireCode.UNKNOWN_MEMBER_ID
+
+
 def test_without_zookeeper_a_join_is_to_be_sent_again(scene: Scene, door: Door) -> None:
     door.gateway.session.close()
     door.gateway.settle()
@@ -300,6 +322,17 @@ def test_a_group_that_is_pinned_coordinated_refuses_who_would_lead(
         assert door.gateway.answers[ticket].code is WireCode.INCONSISTENT_GROUP_PROTOCOL
     assert door.to_wire(join("pinned", "consumer", "range"))
     assert caplog.text.count("is pinned coordinated") == 1
+
+
+def test_why_nobody_may_join_a_group_whose_offsets_are_in_kafka(
+    scene: Scene, door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it lists, it is not for that."""
+    pins(scene, ALWAYS[0], Pin(Machine.COORDINATED))
+    ticket = door.ask(join(ALWAYS[0], "consumer", "range"))
+    assert door.gateway.answers[ticket].code is WireCode.INCONSISTENT_GROUP_PROTOCOL
+    assert "its offsets are in Kafka (--offsets-in-kafka)" in caplog.text
+    assert "lists no assignor" not in caplog.text
 
 
 def test_a_group_that_has_members_is_led_whatever_was_said(scene: Scene, door: Door) -> None:

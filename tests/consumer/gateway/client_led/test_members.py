@@ -4,12 +4,13 @@ coordinators that are gone for a while.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from consumer.gateway.client_led import asking
+from consumer.gateway.client_led import asking, watching
 from consumer.gateway.client_led.member import COMES_MS, LedMember, WaitingOffsets
 from consumer.gateway.wire.requests import (
     CommitAnswer,
@@ -27,7 +28,7 @@ from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.classic.blobs import parts_of
-from zkcoord.zk.port import Delete
+from zkcoord.zk.port import Delete, SetData
 
 SESSION_MS = 10_000
 MOMENT_MS = 50
@@ -444,6 +445,25 @@ def test_what_is_gone_is_of_a_generation_that_is_over(scene: Scene) -> None:
     scene.one.led.watching.blobs(GROUP, [ref], read.append)
     scene.wait(MOMENT_MS)
     assert read == [{ref.digest: b"1"}, None, None]
+
+
+def test_what_somebody_else_has_written_is_not_what_a_client_has_brought(
+    scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No client is told it, of the same size or not, and the log says which node to delete."""
+    ref = scene.one.led.groups[GROUP].view.state.members[0].assignment
+    assert isinstance(ref, BlobRef)
+    path = PATHS.blob(GROUP, ref.digest)
+    read: list[object] = []
+    # who leads would delete it
+    monkeypatch.setattr(scene.served.groups, "fired", lambda event: True)
+    with caplog.at_level(logging.WARNING, watching.__name__):
+        for data in (b"x" * ref.size, b"junk"):
+            scene.served.write([SetData(path, data, -1)])
+            scene.one.led.watching.blobs(GROUP, [ref], read.append)
+            scene.wait(MOMENT_MS)
+    assert read == [None, None]
+    assert caplog.text.count(f"{path} is not what a client has brought: delete that node") == 1
 
 
 def test_what_is_read_at_once_is_bounded() -> None:

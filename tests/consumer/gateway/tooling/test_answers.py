@@ -20,6 +20,7 @@ from consumer.gateway.wire.requests import CommitRequest
 from tests.consumer.gateway.recordings import framed
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.errors import UnavailableError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes.paths import Layout
 
@@ -39,8 +40,11 @@ def read(
     version: int,
     asked_for: Sequence[int] = (0, 1),
     permitted: frozenset[str] = frozenset({"t"}),
+    code: WireCode = WireCode.NONE,
 ) -> list[tuple[int, str]]:
-    """The next offsets of two partitions, or others, and what stands beside them."""
+    """The next offsets of two partitions, or others, and what stands beside them; none, where that
+    is answered by a code.
+    """
     of_topic = OffsetFetchRequest.OffsetFetchRequestTopic
     of_group = OffsetFetchRequest.OffsetFetchRequestGroup
     asked = OffsetFetchRequest(
@@ -66,7 +70,7 @@ def read(
     answer = frames.fetched_offsets(head, body, offsets, permitted)
     found = OffsetFetchResponse.decode(answer[4:], version=version, header=True)
     (group,) = found.groups if version >= 8 else (found,)
-    assert group.error_code in (0, None)
+    assert (group.error_code or WireCode.NONE) == code
     return [(p.committed_offset, p.metadata) for t in group.topics for p in t.partitions]
 
 
@@ -98,6 +102,19 @@ def test_where_a_client_begins_is_what_is_stored_by_whomever(
     assert stores(other, {TP: (399, "why")}) == {TP: WireCode.NONE}
     assert read(store, version) == [(399, "why"), (-1, "")]
     other.close()
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_who_cannot_be_told_where_to_begin_is_to_ask_again(
+    store: GroupStore, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """By a code after which clients do: not after COORDINATOR_NOT_AVAILABLE."""
+
+    def away(*asked: object) -> Iterator[None]:
+        raise UnavailableError("ZooKeeper is away")
+
+    monkeypatch.setattr(store, "offsets", away)
+    assert read(store, version, code=WireCode.COORDINATOR_LOAD_IN_PROGRESS) == []
 
 
 @pytest.mark.parametrize("version", [5, 9])
