@@ -98,7 +98,9 @@ def test_without_nodes_of_ours_kafkas_count() -> None:
 
 
 def test_with_ours_nobody_looks_at_kafkas() -> None:
-    nodes = Nodes({T: b"theirs", "/brokers/topics/gone": b"frozen", TREE.root: b"", OURS: b"ours"})
+    nodes = Nodes(
+        {T: b"theirs", "/brokers/topics/gone": b"frozen", TREE.source: b"", OURS: b"ours"}
+    )
     answers = read(
         nodes,
         GetData(T),
@@ -119,7 +121,7 @@ def test_what_is_not_kafkas_is_read_as_it_is() -> None:
 
 def test_more_than_a_request_holds_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_tree, "READS_PER_REQUEST_MAX", 3)
-    nodes = Nodes({TREE.root: b"", **{f"{TREE.topics}/{n}": str(n).encode() for n in range(5)}})
+    nodes = Nodes({TREE.source: b"", **{f"{TREE.topics}/{n}": str(n).encode() for n in range(5)}})
     answers = read(nodes, *(GetData(f"/brokers/topics/{n}") for n in range(5)))
     assert answers == tuple(Node(str(n).encode(), STAT) for n in range(5))
     assert [len(one) for one in nodes.reads] == [3, 3, 3, 2]

@@ -2,9 +2,10 @@
 reads whichever there are.
 
 The coordinator writes them below a root (`KafkaTree`) in Kafka's own formats, so that whoever reads
-Kafka's nodes reads these. While the root is there nobody looks at Kafka's: they are frozen, or
-gone. So a read of one of Kafka's nodes asks for both, and for the root, in one request
-(`OverlaidPort`): what is answered is of one moment, and nobody has to hear of the change.
+Kafka's nodes reads these. While the node is there that says of which cluster they are (`source`)
+nobody looks at Kafka's: they are frozen, or gone. So a read of one of Kafka's nodes asks for both,
+and for that node, in one request (`OverlaidPort`): what is answered is of one moment, and nobody
+has to hear of the change.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from zkcoord.core.model import Malformed
 from zkcoord.topics.asking import SaidBroker
-from zkcoord.topics.judging import KnownTopic
+from zkcoord.topics.judging import FORMER_MAX, KnownTopic
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     AclsResult,
@@ -35,16 +37,33 @@ from zkcoord.zk.port import (
     Unanswered,
     WatchMode,
 )
+from zkcoord.znodes.kafka import decode_topic
 from zkcoord.znodes.paths import BROKERS, TOPICS
+from zkcoord.znodes.stat import Stat
+from zkcoord.znodes.strict_json import JsonObject, UnfitField, integer, reading, string, strings
 
-TOPIC_VERSION, BROKER_VERSION = 3, 5
+VERSION, TOPIC_VERSION, BROKER_VERSION = 1, 3, 5
+ID_CHARS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTree:
-    """Where they are. `root` says of which cluster they are."""
+    """Where they are."""
 
     root: str
+
+    @property
+    def source(self) -> str:
+        """The node that says of which cluster they are, once they are complete."""
+        return f"{self.root}/source"
+
+    def topic(self, name: str) -> str:
+        """A topic."""
+        return f"{self.topics}/{name}"
+
+    def broker(self, broker_id: int) -> str:
+        """A broker."""
+        return f"{self.brokers}/{broker_id}"
 
     @property
     def topics(self) -> str:
@@ -89,6 +108,37 @@ def encode_known_topic(topic: KnownTopic) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
+def decode_known_topic(name: str, data: bytes, stat: Stat) -> KnownTopic | Malformed:
+    """What `encode_known_topic` has written. Never raises."""
+    topic = decode_topic(name, data, stat)
+    if isinstance(topic, Malformed):
+        return topic
+
+    def read(document: JsonObject) -> KnownTopic:
+        former = strings(document, "former", ID_CHARS_MAX) if "former" in document else []
+        if topic.partitions != tuple(range(len(topic.partitions))) or len(former) > FORMER_MAX:
+            raise UnfitField("it is nothing that a coordinator writes")
+        _, _, topic_id = topic.incarnation.partition(".")
+        return KnownTopic(topic_id, len(topic.partitions), tuple(former))
+
+    return reading("topic", name, data, read)
+
+
+def encode_source(cluster_id: str) -> bytes:
+    """The data of the node that says of which cluster they are."""
+    return json.dumps({"version": VERSION, "cluster": cluster_id}, separators=(",", ":")).encode()
+
+
+def decode_source(data: bytes) -> str | Malformed:
+    """The cluster's id ("": it has none). Never raises."""
+
+    def read(document: JsonObject) -> str:
+        integer(document, "version", VERSION, VERSION)
+        return string(document, "cluster", ID_CHARS_MAX)
+
+    return reading("source", "source", data, read)
+
+
 def encode_said_broker(broker: SaidBroker, protocol: str) -> bytes:
     """A broker's data, as Kafka writes it: its listener of this security protocol."""
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
@@ -124,7 +174,7 @@ class OverlaidPort:
             places.append((at, at + 1 if ours else -1))
         if len(both) == len(reads):
             return self.port.read(reads, done)
-        whole = [GetData(self._tree.root), *both]
+        whole = [GetData(self._tree.source), *both]
         return self._ask(whole, [], partial(self._answered, places, done))
 
     def _ask(
@@ -149,8 +199,8 @@ class OverlaidPort:
     ) -> None:
         if isinstance(result, Unanswered):
             return done(result)
-        root, *answers = result.answers
-        ours = not isinstance(root, Missing)
+        source, *answers = result.answers
+        ours = not isinstance(source, Missing)
         return done(
             ReadDone(tuple(answers[own if ours and own >= 0 else theirs] for theirs, own in places))
         )
