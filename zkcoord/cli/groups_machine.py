@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         )
     layout, options = layout_named(settings.text("layout")), zk_options(settings)
     with SyncClient(options) as client:
-        looking = _Looking(client, layout, args.group)
+        looking = _MachineLook(client, layout, args.group)
         if args.machine is not None:
             _say(looking, None if args.machine == AUTO else Machine(args.machine), options.acl)
         found = looking.settled()
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _say(looking: _Looking, machine: Machine | None, acl: tuple[AclEntry, ...]) -> None:
+def _say(looking: _MachineLook, machine: Machine | None, acl: tuple[AclEntry, ...]) -> None:
     """Have it said, where nothing stands against it. Raises `RefusedError`."""
     client, layout, group = looking.at
     found = looking.look()
@@ -146,7 +146,7 @@ def _pin(machine: Machine | None) -> Pin | None:
     return None if machine is None else Pin(machine, whoami())
 
 
-class _Looking:
+class _MachineLook:
     """Looks at a group, of which there may be nothing yet: `unknown` says so then, with the names
     that were probably meant. `joining`: it has no members for a moment, since all have left the
     one machine and not joined the other yet.

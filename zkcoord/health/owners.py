@@ -58,7 +58,9 @@ def _of_led(led: LedSnapshot, tp: TopicPartition, owner: str) -> str:
         return owner
     has = [one.member_id for one in led.members if tp in (one.partitions or ())]
     hidden = any(one.partitions is None and one.assigned_bytes for one in led.members)
-    return has[0] if has else "" if hidden or led.malformed else NOBODY
+    if has:
+        return has[0]
+    return "" if hidden or led.malformed else NOBODY
 
 
 def _owner(tp: TopicPartition, answer: ReadAnswer) -> str:
