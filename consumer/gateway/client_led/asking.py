@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from consumer.member.joining.missing_nodes import make_missing, with_parents
 from zkcoord.core.classic.requests import ClassicAnswer, classic_refusal
@@ -55,7 +55,7 @@ class OpenAsk:
     data: list[bytes]
     until_ms: int
     answered: Answered | None
-    name: str = field(default_factory=request_name)
+    name: str
     has_roots: bool = False
     lost: int = 0
     wake_ms: int | None = None
@@ -67,11 +67,12 @@ class OpenAsk:
 
 
 class Asking:
-    """See the module. Everything here runs on the members' loop."""
+    """See the module. `new_name` names requests. Everything here runs on the members' loop."""
 
     def __init__(
         self, paths: ClassicPaths, acl: tuple[AclEntry, ...], clock: Callable[[], int]
     ) -> None:
+        self.new_name = request_name
         self._paths = paths
         self._acl = acl
         self._clock = clock
@@ -89,7 +90,7 @@ class Asking:
     def ask(self, ask: ClassicAsk, within_ms: int, answered: Answered) -> OpenAsk | None:
         """Ask, and hear the answer once, unless it is taken back; None: it was refused at once."""
         data = encode_ask(ask)
-        one = OpenAsk(ask, data, self._clock() + within_ms, answered)
+        one = OpenAsk(ask, data, self._clock() + within_ms, answered, self.new_name())
         if len(self._open) >= ASKS_MAX or self._bytes + one.size > ASKS_BYTES_MAX:
             answered(classic_refusal(ask.request, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
             return None
@@ -191,7 +192,7 @@ class Asking:
 
     def _ask_anew(self, one: OpenAsk) -> None:
         del self._open[self._paths.request(one.name)]
-        one.name = request_name()
+        one.name = self.new_name()
         self._open[self._paths.request(one.name)] = one
         self._send(one)
 
