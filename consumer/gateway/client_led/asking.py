@@ -2,7 +2,8 @@
 ends with the gateway's session, and the answer is written into it. Whoever coordinates then answers
 it, so nothing is to be done when that changes.
 
-What was not answered when a session ended is asked again on the next one. Bounded: so many requests
+What was not answered when a session ended is asked again on the next one, but for JoinGroups that
+take an instance over, which clients repeat. Bounded: so many requests
 wait, and so many bytes of them; each has its time.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from consumer.member.joining.missing_nodes import make_missing, with_parents
-from zkcoord.core.classic.requests import ClassicAnswer, classic_refusal
+from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
@@ -66,6 +67,14 @@ class OpenAsk:
         return sum(map(len, self.data))
 
 
+def _takes_an_instance(ask: ClassicAsk) -> bool:
+    """Whether it would fence who has its instance. While a session was over its client may have
+    come by another gateway, without this one's knowing: it would be fenced by itself.
+    """
+    join = ask.request
+    return isinstance(join, ClassicJoin) and join.instance is not None and not join.member_id
+
+
 class Asking:
     """See the module. `new_name` names requests. Everything here runs on the members' loop."""
 
@@ -110,7 +119,9 @@ class Asking:
         """See `UsesSession`."""
         self._port = port
         for path, one in tuple(self._open.items()):
-            if new:
+            if new and _takes_an_instance(one.ask):
+                self._give_up(one)
+            elif new:
                 self._ask_anew(one)
             else:
                 port.watch(path, WatchMode.PERSISTENT, lambda result: None)

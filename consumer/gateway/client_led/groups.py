@@ -482,11 +482,11 @@ class LedGroups:
                 self._touched(member)
 
     def _gone(self, group: LedGroup, member: LedMember) -> None:
-        silent = bool(member.presence.connections)
-        reason = "its session timeout is over" if silent else "it is gone"
+        reason = "its session timeout is over" if member.presence.connections else "it is gone"
         who = shown(member.member_id), shown(group.name)
         log.info("member %s leaves client-led group %s: %s", *who, reason)
-        self.dismiss(group.name, member.member_id, reason)
+        leave = partial(self.dismiss, group.name, member.member_id, reason)
+        self._presences.unless_elsewhere(group.name, member.member_id, leave)
         self._forget(group, member, WireCode.UNKNOWN_MEMBER_ID)
         self.drop_if_idle(group)
 
