@@ -163,12 +163,12 @@ class MemberlessCommits:
                 )
             if not stores:
                 return None
+            forward = self._by_member is not None and self._by_member.forward
             for tp in part:
                 path = self._layout.offset(self._group, tp)
                 stored = _offset(path, reads, answers)
                 if isinstance(stored, Malformed):
                     return refused(f"what is stored in {path} is no offset ({stored.reason})")
-                forward = self._by_member is not None and self._by_member.forward
                 if forward and message.offsets[tp] < stored:
                     return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), BACK)
             why = self._make_parents(client, message, part)

@@ -8,7 +8,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -88,6 +88,12 @@ def is_run_by(group: str, machine: str, hosts: str, capsys: pytest.CaptureFixtur
     )
 
 
+def all_taken(taken: Callable[[], Iterable[tuple[int, int]]], records: int) -> None:
+    """Wait until somebody has had each record: partitions, and offsets in each."""
+    every = {(n, offset) for n in range(PARTITIONS) for offset in range(records)}
+    wait_until(lambda: set(taken()) == every, PATIENCE_S, "all records")
+
+
 @pytest.mark.parametrize("habits", [KNOWN, EAGER], ids=["cooperative", "eager"])
 def test_a_group_changes_while_its_members_run(
     gateways: list[GatewayProcess],
@@ -120,12 +126,7 @@ def test_a_group_changes_while_its_members_run(
         assert not runs(group, "", kafka_zk_hosts, capsys)["waits"]
         produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
         records += EACH
-        every = {(n, offset) for n in range(PARTITIONS) for offset in range(records)}
-        wait_until(
-            lambda every=every: {one for c in clients for one in c.taken} == every,
-            PATIENCE_S,
-            "all records",
-        )
+        all_taken(lambda: (one for c in clients for one in c.taken), records)
     for one in clients:
         assert not any(what == "lost" for what, _ in one.calls), one.calls
         assert one.errors == []
@@ -178,12 +179,7 @@ def test_clients_that_list_a_cooperative_assignor_of_their_own_give_up_first(
             )
             produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
             records += EACH
-            every = {(n, offset) for n in range(PARTITIONS) for offset in range(records)}
-            wait_until(
-                lambda every=every: {one for c in clients for one in c.taken} == every,
-                PATIENCE_S,
-                "all records",
-            )
+            all_taken(lambda: (one for c in clients for one in c.taken), records)
         assert not [call for one in clients for call in one.calls if call[0] == "lost"]
         taken = [record for one in clients for record in one.taken]
         assert len(taken) == len(set(taken)), "nothing was read twice"
@@ -232,12 +228,7 @@ def test_clients_of_every_language_change_together(
                 produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
                 records += EACH
             when(shares(clients, PARTITIONS), 0.0, f"all to share (after {machine})")
-            every = {(n, offset) for n in range(PARTITIONS) for offset in range(records)}
-            wait_until(
-                lambda every=every: {one for client in clients for one in client.took()} == every,
-                PATIENCE_S,
-                "all records",
-            )
+            all_taken(lambda: (one for c in clients for one in c.took()), records)
         assert not [event for client in clients for event in client.events if event.kind == "lost"]
 
 
@@ -295,9 +286,4 @@ def test_kills_while_a_group_changes(
             when(shares(living, PARTITIONS), 0.0, f"all to share ({machine}, {victim} killed)")
             produce_numbered(kafka_broker.address, topic, PARTITIONS, EACH)
             records += EACH
-        every = {(n, offset) for n in range(PARTITIONS) for offset in range(records)}
-        wait_until(
-            lambda: {one for client in clients for one in client.took()} == every,
-            PATIENCE_S,
-            "all records",
-        )
+        all_taken(lambda: (one for c in clients for one in c.took()), records)

@@ -2,7 +2,8 @@
 ends with the gateway's session, and the answer is written into it. Whoever coordinates then answers
 it, so nothing is to be done when that changes.
 
-What was not answered when a session ended is asked again on the next one. Bounded: so many requests
+What was not answered when a session ended is asked again on the next one, but for JoinGroups that
+take an instance over, which clients repeat. Bounded: so many requests
 wait, and so many bytes of them; each has its time.
 """
 
@@ -10,10 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from consumer.member.joining.missing_nodes import make_missing, with_parents
-from zkcoord.core.classic.requests import ClassicAnswer, classic_refusal
+from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
@@ -55,7 +56,7 @@ class OpenAsk:
     data: list[bytes]
     until_ms: int
     answered: Answered | None
-    name: str = field(default_factory=request_name)
+    name: str
     has_roots: bool = False
     lost: int = 0
     wake_ms: int | None = None
@@ -66,12 +67,21 @@ class OpenAsk:
         return sum(map(len, self.data))
 
 
+def _takes_an_instance(ask: ClassicAsk) -> bool:
+    """Whether it would fence who has its instance. While a session was over its client may have
+    come by another gateway, without this one's knowing: it would be fenced by itself.
+    """
+    join = ask.request
+    return isinstance(join, ClassicJoin) and join.instance is not None and not join.member_id
+
+
 class Asking:
-    """See the module. Everything here runs on the members' loop."""
+    """See the module. `new_name` names requests. Everything here runs on the members' loop."""
 
     def __init__(
         self, paths: ClassicPaths, acl: tuple[AclEntry, ...], clock: Callable[[], int]
     ) -> None:
+        self.new_name = request_name
         self._paths = paths
         self._acl = acl
         self._clock = clock
@@ -89,7 +99,7 @@ class Asking:
     def ask(self, ask: ClassicAsk, within_ms: int, answered: Answered) -> OpenAsk | None:
         """Ask, and hear the answer once, unless it is taken back; None: it was refused at once."""
         data = encode_ask(ask)
-        one = OpenAsk(ask, data, self._clock() + within_ms, answered)
+        one = OpenAsk(ask, data, self._clock() + within_ms, answered, self.new_name())
         if len(self._open) >= ASKS_MAX or self._bytes + one.size > ASKS_BYTES_MAX:
             answered(classic_refusal(ask.request, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
             return None
@@ -109,7 +119,9 @@ class Asking:
         """See `UsesSession`."""
         self._port = port
         for path, one in tuple(self._open.items()):
-            if new:
+            if new and _takes_an_instance(one.ask):
+                self._give_up(one)
+            elif new:
                 self._ask_anew(one)
             else:
                 port.watch(path, WatchMode.PERSISTENT, lambda result: None)
@@ -191,7 +203,7 @@ class Asking:
 
     def _ask_anew(self, one: OpenAsk) -> None:
         del self._open[self._paths.request(one.name)]
-        one.name = request_name()
+        one.name = self.new_name()
         self._open[self._paths.request(one.name)] = one
         self._send(one)
 

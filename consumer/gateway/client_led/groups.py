@@ -105,7 +105,7 @@ class LedGroups:
         session.use(self)
         self._new_id = new_id
         paths = ClassicPaths(layout)
-        self._asking = Asking(paths, acl, clock)
+        self.asking = Asking(paths, acl, clock)
         self.watching = Watching(paths, self._seen)
         self._presences = Presences(paths, acl, self._moved, gateway)
         self._commits = LedCommits(storing, self.watching, answer, session, clock)
@@ -121,11 +121,11 @@ class LedGroups:
         """See `UsesSession`."""
         self.watching.connected(port, new)
         self._presences.connected(port, self._session.session_id, new)
-        self._asking.connected(port, new)
+        self.asking.connected(port, new)
 
     def fired(self, event: Fired) -> None:
         """See `UsesSession`."""
-        if not self._asking.fired(event):
+        if not self.asking.fired(event):
             self.watching.fired(event)
             self._presences.fired(event)
 
@@ -248,7 +248,7 @@ class LedGroups:
                 self.drop_if_idle(group)
 
         # who leaves does not always wait for the answer
-        self._asking.ask(ClassicAsk(group.name, leave), ASK_MS, answered)
+        self.asking.ask(ClassicAsk(group.name, leave), ASK_MS, answered)
         return None
 
     def _have_left(self, group: LedGroup, leavers: Iterable[Leaver], answer: ClassicLeft) -> None:
@@ -283,7 +283,7 @@ class LedGroups:
             self.drop_if_idle(ask.group)
 
         within_ms = ASK_MS + max(0, longest_ms)
-        ask.handle = self._asking.ask(ClassicAsk(ask.group.name, request), within_ms, answered)
+        ask.handle = self.asking.ask(ClassicAsk(ask.group.name, request), within_ms, answered)
 
     def _over(self, ask: LedAsk) -> None:
         ask.group.asks.discard(ask)
@@ -299,7 +299,7 @@ class LedGroups:
     def _take_back(self, ask: LedAsk) -> None:
         """Its client waits no more. Who has not been told its id cannot come back with it."""
         if ask.handle is not None:
-            self._asking.take_back(ask.handle)
+            self.asking.take_back(ask.handle)
         self._over(ask)
         self.answer(ask.ticket, ask.refusal)
         self.drop_if_idle(ask.group)
@@ -347,14 +347,14 @@ class LedGroups:
         def answered(answer: ClassicAnswer) -> None:
             said(answer.code)
 
-        self._asking.ask(ClassicAsk(name, ClassicDelete()), ASK_MS, answered)
+        self.asking.ask(ClassicAsk(name, ClassicDelete()), ASK_MS, answered)
 
     def dismiss(self, group: str, member_id: str, reason: str) -> None:
         """Say that a member is gone. Where that cannot be said the coordinator finds it out by
         itself.
         """
         leave = ClassicLeave((Leaver(member_id, None, reason),))
-        self._asking.ask(ClassicAsk(group, leave), ASK_MS, lambda answer: None)
+        self.asking.ask(ClassicAsk(group, leave), ASK_MS, lambda answer: None)
 
     # members
 
@@ -464,13 +464,13 @@ class LedGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        times = (self._wakes.next_ms(), self._waiting.next_wake_ms(), self._asking.next_wake_ms())
+        times = (self._wakes.next_ms(), self._waiting.next_wake_ms(), self.asking.next_wake_ms())
         return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         now = self.clock()
-        self._asking.tick()
+        self.asking.tick()
         while (group := self._waiting.late()) is not None:
             self._refuse_waiting(group, WireCode.COORDINATOR_NOT_AVAILABLE)
             self.drop_if_idle(group)
@@ -482,11 +482,11 @@ class LedGroups:
                 self._touched(member)
 
     def _gone(self, group: LedGroup, member: LedMember) -> None:
-        silent = bool(member.presence.connections)
-        reason = "its session timeout is over" if silent else "it is gone"
+        reason = "its session timeout is over" if member.presence.connections else "it is gone"
         who = shown(member.member_id), shown(group.name)
         log.info("member %s leaves client-led group %s: %s", *who, reason)
-        self.dismiss(group.name, member.member_id, reason)
+        leave = partial(self.dismiss, group.name, member.member_id, reason)
+        self._presences.unless_elsewhere(group.name, member.member_id, leave)
         self._forget(group, member, WireCode.UNKNOWN_MEMBER_ID)
         self.drop_if_idle(group)
 

@@ -22,6 +22,8 @@ from zkcoord.core.model import TopicPartition
 
 COMMITS_MAX = 1_000
 COMES_MS = 3_000
+"""For so long after its client came from another gateway a member commits nothing that goes back.
+"""
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from zkcoord.zk.port import (
     Delete,
     Fired,
     GetData,
+    Missing,
     MultiResult,
     Node,
     Op,
@@ -95,6 +96,25 @@ class Presences:
         elif held.step is PresenceStep.GOING:
             held.step = PresenceStep.WANTED
             self._make(path, held)
+
+    def unless_elsewhere(self, group: str, member_id: str, then: Callable[[], None]) -> None:
+        """Do this, but not where another gateway serves a member by now, nor where that cannot be
+        found out: whom nobody serves the coordinator puts out by itself, later.
+        """
+        port, session_id = self._port, self._session_id
+
+        def read(result: ReadResult) -> None:
+            node = result.answers[0] if isinstance(result, ReadDone) else None
+            is_own = isinstance(node, Node) and node.stat.ephemeral_owner == session_id
+            if is_own or isinstance(node, Missing):
+                then()
+
+        def synced(result: ReadResult) -> None:
+            if port is not None and isinstance(result, ReadDone):
+                port.read([GetData(self._paths.presence(group, member_id))], read)
+
+        if port is not None:
+            port.sync(synced)
 
     def release(self, group: str, member_id: str) -> None:
         """No longer. What cannot be deleted now is deleted later: as long as it is there the member

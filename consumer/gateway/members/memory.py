@@ -19,7 +19,9 @@ from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
     AclEntry,
     Check,
+    Committed,
     Create,
+    Created,
     Delete,
     Fired,
     GetData,
@@ -43,11 +45,13 @@ from zkcoord.znodes.gateway_nodes import (
 )
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.stat import Stat
 
 log = logging.getLogger(__name__)
 
 MADE_BY_OTHERS = (ZkError.NODE_EXISTS, ZkError.NO_NODE)
 TRIES = 4
+VERSIONS_MAX = 20_000
 TOLD_MAX = 1_000
 """Of so many groups it is said that their clients cannot be remembered."""
 
@@ -105,6 +109,10 @@ class ClientMemory:
         self._due: dict[str, tuple[str, RememberedClient, str, bool, Done]] = {}
         # of each path that is being written, what is to be written after that, in order
         self._writing: dict[str, deque[tuple[Callable[[], None], Done]]] = {}
+        # of each path, its version after the last write here; and those that somebody else has
+        # written in between
+        self._versions: dict[str, int] = {}
+        self._written_over: set[str] = set()
         session.use(self)
         self._told: set[str] = set()
 
@@ -113,7 +121,6 @@ class ClientMemory:
         port = self._session.port
         if port is None:
             return done(None)
-        reads = [GetData(self._layout.client(*key)) for key in keys]
 
         def answered(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
@@ -121,15 +128,13 @@ class ClientMemory:
             found = zip(keys, result.answers, strict=True)
             return done([self._client(key, answer) for key, answer in found])
 
-        port.sync(lambda r: port.read(reads, answered) if isinstance(r, ReadDone) else done(None))
-        return None
+        return _read_now(port, [self._layout.client(*key) for key in keys], answered)
 
     def is_member(self, group: str, member: str, done: Callable[[bool | None], None]) -> None:
         """See `Memory`."""
         port = self._session.port
         if port is None:
             return done(None)
-        reads = [GetData(self._layout.registration(group, member))]
 
         def answered(result: ReadResult) -> None:
             if isinstance(result, ReadDone):
@@ -137,8 +142,7 @@ class ClientMemory:
             else:
                 done(None)
 
-        port.sync(lambda r: port.read(reads, answered) if isinstance(r, ReadDone) else done(None))
-        return None
+        return _read_now(port, [self._layout.registration(group, member)], answered)
 
     def _client(self, key: Key, answer: ReadAnswer) -> RememberedClient | None:
         if not isinstance(answer, Node):
@@ -151,19 +155,39 @@ class ClientMemory:
 
     def claim(self, group: str, client: RememberedClient, too_late: Callable[[], None]) -> None:
         """See `Memory`."""
+        self._claim(group, client, TRIES, too_late)
+
+    def _claim(
+        self, group: str, client: RememberedClient, tries: int, too_late: Callable[[], None]
+    ) -> None:
         port, path = self._session.port, self._layout.client(group, client.node)
 
         def claimed(result: MultiResult) -> None:
             if isinstance(result, Rejected) and result.error is ZkError.NO_NODE:
                 too_late()
+            elif isinstance(result, Rejected) and tries > 1:
+                self.read([(group, client.node)], again)
+
+        def again(found: Found | None) -> None:
+            """The gateway before has written something since; or another one has claimed it."""
+            now = found[0] if found else None
+            if found and now is None:
+                too_late()
+            elif now is not None and (now.by, now.member_id) == (client.by, client.member_id):
+                self._claim(group, now, tries - 1, too_late)
 
         if port is not None:
+            self._forget_versions(path)
             port.multi([SetData(path, self._encoded(client), client.version)], claimed)
 
     def release(self, group: str, node: str, member: str, done: Callable[[bool], None]) -> None:
         """See `Memory`."""
-        self._drop(self._layout.client(group, node))
-        self._release(group, node, member, TRIES, done)
+        path = self._layout.client(group, node)
+        is_claimed = path in self._written_over
+        self._drop(path)
+        if is_claimed:
+            return done(True)
+        return self._release(group, node, member, TRIES, done)
 
     def _release(
         self, group: str, node: str, member: str, tries: int, done: Callable[[bool], None]
@@ -260,6 +284,7 @@ class ClientMemory:
                 again(False)
 
         def answered(result: MultiResult) -> None:
+            self._look_at_version(path, result)
             if isinstance(result, Unanswered):
                 return done(WrittenDown.LATER)
             # the check of the membership stands first: who has lost it writes nothing
@@ -274,6 +299,26 @@ class ClientMemory:
             return done(how) if error is None else self._refused(above, error, done)
 
         port.multi([check, put], answered)
+
+    def _look_at_version(self, path: str, result: MultiResult) -> None:
+        """Whether somebody else has written between this gateway's writes: a claim, over which this
+        one was written late.
+        """
+        done = result.results[1] if isinstance(result, Committed) else None
+        if isinstance(done, Stat):
+            if done.version != self._versions.get(path, done.version - 1) + 1:
+                self._written_over.add(path)
+            self._versions[path] = done.version
+        elif isinstance(done, Created):
+            self._versions[path] = 0
+        elif isinstance(result, Unanswered):
+            self._versions.pop(path, None)
+        while len(self._versions) > VERSIONS_MAX:  # of clients that have gone elsewhere
+            self._forget_versions(next(iter(self._versions)))
+
+    def _forget_versions(self, path: str) -> None:
+        self._versions.pop(path, None)
+        self._written_over.discard(path)
 
     def _refused(self, above: str, error: ZkError, done: Done) -> None:
         """It is done without: the client begins anew if this gateway is lost."""
@@ -297,7 +342,20 @@ class ClientMemory:
 
     def _drop(self, path: str) -> None:
         """What is still to be written of a client never will be."""
+        self._forget_versions(path)
         self._due.pop(path, None)
         waiting = self._writing.get(path, deque())
         while waiting:
             waiting.popleft()[1](WrittenDown.DONE)
+
+
+def _read_now(port: Port, paths: Sequence[str], answered: Callable[[ReadResult], None]) -> None:
+    """What these nodes say, and no older than this call."""
+
+    def synced(result: ReadResult) -> None:
+        if isinstance(result, ReadDone):
+            port.read([GetData(path) for path in paths], answered)
+        else:
+            answered(result)
+
+    port.sync(synced)

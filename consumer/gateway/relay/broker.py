@@ -7,6 +7,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -118,7 +119,20 @@ def close_soon(transport: asyncio.Transport) -> None:
     for the other side's farewell. Once per connection.
     """
     transport.close()
-    asyncio.get_running_loop().call_later(CLOSE_S, transport.abort)
+    asyncio.get_running_loop().call_later(CLOSE_S, abort, transport)
+
+
+def close_now(transport: asyncio.Transport) -> None:
+    """End it, but not within a call of TLS, which goes on with what it has read."""
+    asyncio.get_running_loop().call_soon(abort, transport)
+
+
+def abort(transport: asyncio.Transport) -> None:
+    """End it at once. One of TLS that is closed by now has no protocol any more, by which it would
+    be ended, and raises that (asyncio, seen in Python 3.11.2).
+    """
+    with suppress(AttributeError):
+        transport.abort()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from consumer.gateway.relay.broker import (
     HIGH_WATER,
     BrokerAwayError,
     BrokerConnection,
+    close_now,
     close_soon,
     reach,
 )
@@ -348,8 +349,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._closing = True
         if at_once:
-            # not within a call of TLS, which goes on with what it has read
-            asyncio.get_running_loop().call_soon(self._transport.abort)
+            close_now(self._transport)
         else:
             close_soon(self._transport)
 

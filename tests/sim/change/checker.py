@@ -296,7 +296,8 @@ class ChangeChecker(WireChecker):
         """G4: a client that joins is told this, and loses all that it has."""
         if code is not WireCode.UNKNOWN_MEMBER_ID or not client.habits.cooperative:
             return
-        if self.away(client) or self.kernel.now - client.troubled_ms < JUST_NOW_MS:
+        since_ms = max(client.troubled_ms, getattr(client, "connected_ms", 0))
+        if self.away(client) or self.kernel.now - since_ms < JUST_NOW_MS:
             return
         if client.connection is None or not self.is_well(client.connection.gateway):
             return

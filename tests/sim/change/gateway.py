@@ -36,6 +36,7 @@ class ChangeGateway(GatewayProcess):
             self.groups.times,
             self.is_at,
         )
+        self.led.asking.new_name = lambda: f"{self.kernel.rng.getrandbits(128):032x}"
         self.entrance = MembersEntrance(self.groups, self.led)
 
     def start(self) -> None:

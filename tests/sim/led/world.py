@@ -74,6 +74,7 @@ class GatewayProcess:
             LIMITS,
             TIMES,
         )
+        self.led.asking.new_name = lambda: f"{self.kernel.rng.getrandbits(128):032x}"
         self.host.after_each = self._look_at_timer
         self.host.on_state.append(self._state)
         self.host.after(0, self.session.start)

@@ -381,9 +381,13 @@ class GroupView:
         """Put each partition where it belongs now, or, if they are very many, note them."""
         todo = list(partitions)
         if len(todo) > self.at_once:
-            self.unfiled.update(dict.fromkeys(todo))
+            self._note(todo)
         else:
             self._file(todo)
+
+    def _note(self, partitions: list[TopicPartition]) -> None:
+        """That they are to be filed: sorted, since which portion comes first is seen outside."""
+        self.unfiled.update(dict.fromkeys(sorted(partitions)))
 
     @property
     def unfinished(self) -> bool:
@@ -393,7 +397,7 @@ class GroupView:
     def file(self) -> None:
         """File a portion of those that are noted."""
         if self.unfiled_topics:
-            self.unfiled.update(dict.fromkeys(self._of_topics(self.unfiled_topics)))
+            self._note(self._of_topics(self.unfiled_topics))
             self.unfiled_topics = set()
         todo = list(islice(self.unfiled, self.at_once))
         for tp in todo:
@@ -421,7 +425,7 @@ class GroupView:
         if turned:
             more = [tp for tp in self.target if tp.topic in turned]
             if len(more) > self.at_once:
-                self.unfiled.update(dict.fromkeys(more))
+                self._note(more)
             else:
                 todo = list({*todo, *more})
         for tp in todo:

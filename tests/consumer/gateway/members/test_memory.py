@@ -153,10 +153,13 @@ def test_who_goes_on_with_a_client_says_so_before_it_is_registered(
         (read,) = other.read(CLIENT.node)
         one.write(replace(CLIENT, generation=5))
         claimed(read)
-        assert one.read(CLIENT.node) == [replace(CLIENT, generation=5)], "older than what is there"
+        newest = replace(CLIENT, generation=5, by="the other one")
+        assert one.read(CLIENT.node) == [newest] and not late, "what was written since stays"
+        one.write(replace(CLIENT, generation=6), known=True)
+        assert not released(one), "it has written over the claim, late"
         (read,) = other.read(CLIENT.node)
+        assert read.generation == 6
         claimed(read)
-        assert one.read(CLIENT.node) == [replace(read, by="the other one")] and not late
         assert not released(one) and released(other, "c")
         claimed(read)
         assert late == ["late"] and released(one)

@@ -17,6 +17,8 @@ from zkcoord.zk.port import (
     OPEN_ACL,
     Committed,
     Connected,
+    Created,
+    Done,
     MultiResult,
     Op,
     PortEvent,
@@ -29,6 +31,7 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.gateway_nodes import encode_client
 from zkcoord.znodes.paths import Layout
 
+WRITTEN = Committed((Done(), Created("a client")))
 CLIENT = replace(SOMEBODY, by="this one")
 FIRST = replace(CLIENT, instance="i")
 LATER = replace(FIRST, member_id="who took the instance over", generation=5)
@@ -73,7 +76,7 @@ def test_what_is_said_without_a_connection_is_written_when_there_is_one() -> Non
     assert done == [WrittenDown.LATER] * 2 and ensemble.written == [], "its client does not wait"
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(later)]
-    ensemble.asked[0][1](Committed(()))
+    ensemble.asked[0][1](WRITTEN)
     ensemble.tell(Suspended())
     ensemble.tell(Connected(1, 6_000))
     assert len(ensemble.written) == 1
@@ -89,7 +92,7 @@ def test_what_was_not_answered_is_written_again() -> None:
     assert done == [WrittenDown.LATER]
     ensemble.tell(Connected(1, 6_000))
     assert ensemble.written == [encode_client(CLIENT)] * 2
-    ensemble.asked[-1][1](Committed(()))
+    ensemble.asked[-1][1](WRITTEN)
     assert done == [WrittenDown.LATER, WrittenDown.DONE], "who wrote it hears that it is so now"
 
 
@@ -107,7 +110,7 @@ def test_what_is_said_later_is_not_forgotten_for_what_was_written_before() -> No
     later = replace(CLIENT, generation=5)
     memory.write("g", CLIENT, "member", True, lambda _: None)
     memory.write("g", later, "member", True, lambda _: None)
-    ensemble.asked[0][1](Committed(()))
+    ensemble.asked[0][1](WRITTEN)
     ensemble.tell(Suspended())
     ensemble.asked[1][1](Unanswered())
     ensemble.tell(Connected(1, 6_000))
@@ -167,9 +170,9 @@ def test_what_is_tried_again_does_not_overwrite_what_came_later() -> None:
     memory.write("g", FIRST, "member", False, told.append)
     memory.write("g", LATER, "member", True, told.append)
     ensemble.asked[0][1](Rejected(1, ZkError.NODE_EXISTS))
-    ensemble.asked[1][1](Committed(()))
+    ensemble.asked[1][1](WRITTEN)
     for _, done in ensemble.asked[2:]:
-        done(Committed(()))
+        done(WRITTEN)
     assert WrittenDown.DONE in told
     assert ensemble.written[-1] == encode_client(LATER)
 
@@ -197,7 +200,7 @@ def test_who_is_forgotten_while_it_is_written_and_comes_again_is_written_after_t
     assert len(ensemble.asked) == 1
     ensemble.asked[0][1](Rejected(1, ZkError.NO_NODE))  # it is tried again
     assert len(ensemble.asked) == 2 and ensemble.written[-1] == encode_client(FIRST)
-    ensemble.asked[1][1](Committed(()))
+    ensemble.asked[1][1](WRITTEN)
     assert ensemble.written[-1] == encode_client(LATER)
 
 

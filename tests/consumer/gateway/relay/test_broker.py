@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from typing import Any
 
 import pytest
 
 from consumer.gateway.address import Address
 from consumer.gateway.relay import broker as broker_module
-from consumer.gateway.relay.broker import AWAY_S, TRIED_MAX, BrokerChoice, Way
+from consumer.gateway.relay.broker import AWAY_S, TRIED_MAX, BrokerChoice, Way, abort
 from tests.consumer.gateway.relay.scenes import FETCH, WAIT_S, Relay, Sides, echoes, request, stage
 from zkcoord.stack.ports import free_port
 
@@ -134,3 +135,18 @@ def leads_to(relay: Relay, brokers: dict[int, Address]) -> BrokerChoice:
     choice = BrokerChoice()
     relay.upstream = lambda: choice.among(brokers)  # type: ignore[method-assign]
     return choice
+
+
+def test_what_is_closed_already_is_ended_without_a_word() -> None:
+    """A transport of TLS has no protocol any more then (asyncio of Python 3.11.2)."""
+
+    class Closed:
+        """As such a one."""
+
+        _ssl_protocol: Any = None
+
+        def abort(self) -> None:
+            """See `asyncio.Transport`."""
+            self._ssl_protocol._abort()
+
+    abort(Closed())  # type: ignore[arg-type]  # as far as it is used
