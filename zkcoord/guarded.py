@@ -5,6 +5,7 @@ from __future__ import annotations
 from zkcoord.guardian.client import Guardian, TlsOptions
 from zkcoord.zk.kazoo_port.session import KazooPort
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import Port
 
 
@@ -18,6 +19,8 @@ def guard(guardian: Guardian, port: Port | None, session_id: int) -> None:
     """Have a session closed when this process is gone; the server that it is connected to is asked
     first. A port that is no real one has no session to close.
     """
+    if isinstance(port, OverlaidPort):
+        port = port.port
     if isinstance(port, KazooPort):
         connected = port.connected_server
         servers = [connected] if connected else []

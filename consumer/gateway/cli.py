@@ -15,7 +15,7 @@ from consumer.gateway.operation.open_files import connections_for
 from consumer.gateway.options import GatewayOptions
 from consumer.gateway.relay.tls_options import check_names, demands_login, gateway_tls, notes
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
-from zkcoord.cli.brokers import security_options
+from zkcoord.config.kafka_security import security_options
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import http_options, log_options, zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve

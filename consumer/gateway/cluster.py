@@ -13,7 +13,7 @@ from typing import Any
 
 from consumer.gateway.address import Address
 from zkcoord.admin.kafka_groups import KafkaGroups
-from zkcoord.admin.offsets.log_offsets import OPEN
+from zkcoord.config.kafka_security import OPEN
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError
 from zkcoord.kafka_client import kafka_client

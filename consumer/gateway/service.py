@@ -57,6 +57,7 @@ from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.overlay import OverlaidEnsemble
 from zkcoord.znodes.gateway_nodes import AnnouncedGateway
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class Gateway:
         self.members = Loop("gateway-members")
         self.guardian = self._new_guardian()
         self.session = OwnSession(
-            KazooEnsemble(zk, self.members.post),
+            OverlaidEnsemble(KazooEnsemble(zk, self.members.post)),
             boot_ms,
             lambda port, session_id: guard(self.guardian, port, session_id),
         )

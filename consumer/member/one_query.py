@@ -12,6 +12,7 @@ from zkcoord.zk.bell import Bell
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Driver, Loop
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.overlay import OverlaidEnsemble
 from zkcoord.zk.port import Closed, Connected, Expired, Fired, Port, PortEvent, Refused
 
 T = TypeVar("T")
@@ -41,7 +42,9 @@ class OneQuery(Generic[T]):
         self._waiting = waiting
         self._ports: list[Port] = []
         self.loop.post(
-            lambda: self._ports.append(KazooEnsemble(zk, self.loop.post).open(self._event))
+            lambda: self._ports.append(
+                OverlaidEnsemble(KazooEnsemble(zk, self.loop.post)).open(self._event)
+            )
         )
 
         if waiting is not None:

@@ -31,6 +31,7 @@ from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
+from zkcoord.zk.overlay import OverlaidEnsemble
 from zkcoord.zk.port import OPEN_ACL, AclEntry, Port, Read, ReadResult
 from zkcoord.znodes.names import chosen_consumer_id, consumer_id, printable, validate_group
 from zkcoord.znodes.paths import layout_named
@@ -132,7 +133,7 @@ class MemberThread:
         self._loop = Loop(f"member-{self.member.group}")
         self._gone = Bell()
         self._closing = False
-        ensemble = KazooEnsemble(zk, self._post)
+        ensemble = OverlaidEnsemble(KazooEnsemble(zk, self._post))
         self.layout = layout_named(options.config["zookeeper_layout"])
         self._outage = (
             QuorumProbe(

@@ -1,0 +1,1 @@
+"""Topics and brokers of clusters that have no ZooKeeper underneath."""

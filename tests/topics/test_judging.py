@@ -130,10 +130,3 @@ def test_of_many_earlier_ones_the_latest_ids_are_kept() -> None:
     for n in range(1, 30):
         scene.until_told(SaidTopic(str(n), 1))
     assert scene.judge.known["t"].former == tuple(str(n) for n in range(9, 29))
-
-
-def test_what_nobody_asks_for_is_forgotten() -> None:
-    scene = Scene(known={"t": known()})
-    scene.says(None)
-    scene.judge.forget("t")
-    assert not scene.judge.known and not scene.judge.doubted

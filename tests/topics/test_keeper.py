@@ -4,16 +4,28 @@ told to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import pytest
 
 from tests.sim.kernel import Host, Kernel
 from tests.sim.zookeeper import SimEnsemble
 from tests.zk.classic.served_side import SESSION_MS, SETTLED_MS, STILL
 from zkcoord.core.events import Record
+from zkcoord.core.model import Topic
 from zkcoord.topics.asking import SaidBroker, SaidCluster
+from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.judging import ClusterAnswer, KnownTopic, SaidTopic
-from zkcoord.topics.keeper import ABSENT_TIMES, KeeperOptions, Names, TopicKeeper
-from zkcoord.topics.own_tree import KafkaTree, OverlaidPort, decode_known_topic, decode_source
+from zkcoord.topics.keeper import (
+    ABSENT_TIMES,
+    ALL_EVERY_MS,
+    AT_ONCE_MS,
+    PAUSE_PER_WORK,
+    TopicKeeper,
+)
+from zkcoord.topics.options import TopicOptions
+from zkcoord.topics.own_nodes import decode_known_topic, decode_source
+from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import (
     OPEN_ACL,
     Check,
@@ -25,10 +37,14 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
 )
+from zkcoord.zk.term.topic_source import Names
+from zkcoord.znodes.cluster_tree import ClusterTree
+from zkcoord.znodes.kafka import CLUSTER_ID, decode_topic
+from zkcoord.znodes.stat import Stat
 
-TREE = KafkaTree("/zkcoord/cluster")
+TREE = ClusterTree("/zkcoord/cluster")
 EPOCH = "/zkcoord/groups"
-OPTIONS = KeeperOptions()
+OPTIONS = TopicOptions()
 
 
 class Side:
@@ -44,6 +60,9 @@ class Side:
         self.brokers = {n: SaidBroker(n, f"b{n}", 9092) for n in (1, 2)}
         self.cluster = "c"
         self.answers = True
+        self.hidden: set[str] = set()
+        self.has_zookeeper = False
+        self.work_ms = 0
         self.wanted: Names = frozenset({"t"})
         self.asked: list[tuple[int, Names]] = []
         self.records: list[Record] = []
@@ -53,31 +72,38 @@ class Side:
 
     def lead(self) -> TopicKeeper:
         """Another one of these."""
+        fence = Check(EPOCH, self.zk.tree.nodes[EPOCH].version)
+        self.fenced = FencedPort(self.port, fence, OPEN_ACL, self.ends.append)
         self.keeper = TopicKeeper(
-            self.port,
+            self.fenced,
             TREE,
-            Check(EPOCH, self.zk.tree.nodes[EPOCH].version),
-            OPEN_ACL,
             lambda: self.kernel.now,
             self._ask,
             lambda: self.wanted,
             self.records.append,
-            self.ends.append,
             OPTIONS,
         )
         self.keeper.begin()
         self.settle()
         return self.keeper
 
-    def _ask(self, names: Names, done: Callable[[SaidCluster | None], None]) -> None:
+    def _ask(
+        self, names: Names, servers: Sequence[str], done: Callable[[SaidCluster | None], None]
+    ) -> None:
         self.asked.append((self.kernel.now, names))
         asked = set(self.topics) if names is None else names
-        topics = {name: one for name, one in self.topics.items() if name in asked}
-        answer = ClusterAnswer(
-            len(self.asked) % 2 + 1, len(self.brokers), topics, frozenset(asked - topics.keys())
+        topics = {
+            name: one
+            for name, one in self.topics.items()
+            if name in asked and name not in self.hidden
+        }
+        missing = frozenset(asked - self.topics.keys())
+        answer = ClusterAnswer(len(self.asked) % 2 + 1, len(self.brokers), topics, missing)
+        said = SaidCluster(
+            self.cluster, dict(self.brokers), answer, self.has_zookeeper, self.work_ms
         )
-        said = SaidCluster(self.cluster, dict(self.brokers), answer) if self.answers else None
-        self.kernel.after(1, lambda: done(said))
+        said_or_none = said if self.answers else None
+        self.kernel.after(1, lambda: done(said_or_none))
 
     def settle(self) -> None:
         """What is under way ends."""
@@ -111,18 +137,26 @@ class Side:
         assert isinstance(found, KnownTopic), found
         return found
 
+    def created(self, name: str) -> int:
+        """When it was made, as groups have it."""
+        node = self.zk.tree.nodes[TREE.topic(name)]
+        stat = Stat(node.czxid, node.mzxid, 0, 0, 0, 0)
+        topic = decode_topic(name, node.data, stat)
+        assert isinstance(topic, Topic)
+        return topic.created
+
     @property
     def nodes(self) -> list[str]:
         """All that there are."""
         return sorted(path for path in self.zk.tree.nodes if path.startswith(TREE.root))
 
 
-def test_what_groups_name_is_there_before_it_counts() -> None:
+def test_all_topics_are_there_before_they_count() -> None:
     side = Side({"t": SaidTopic("a", 3), "other": SaidTopic("b", 3)})
     side.wait(10)
-    assert side.topic() == KnownTopic("a", 3) and side.keeper.is_complete
+    assert side.topic() == KnownTopic("a", 3, found=True) and side.keeper.is_complete
     assert decode_source(side.zk.tree.nodes[TREE.source].data) == "c"
-    assert side.topic("other") is None, "nobody names it"
+    assert side.topic("other") == KnownTopic("b", 3, found=True), "tools may ask for it"
     assert [one.detail["event"] for one in side.records] == ["from Kafka"]
     assert TREE.broker(1) in side.nodes and TREE.broker(2) in side.nodes
     made = [side.zk.tree.nodes[path].czxid for path in (TREE.topic("t"), TREE.source)]
@@ -165,7 +199,7 @@ def test_the_next_coordinator_knows_what_the_one_before_has_found_out() -> None:
     side.wait(OPTIONS.refresh_ms)
     side.topics["t"] = SaidTopic("b", 1)
     side.wait(3 * OPTIONS.refresh_ms)
-    side.keeper.lost()
+    side.fenced.lost()
     before = side.nodes, {path: side.zk.tree.nodes[path].mzxid for path in side.nodes}
     side.topics["t"] = SaidTopic("a", 3)
     side.lead()
@@ -190,8 +224,8 @@ def test_a_topic_that_somebody_names_is_asked_for_at_once() -> None:
     side.topics.update(t=SaidTopic("a", 1), u=SaidTopic("b", 1))
     side.wait(OPTIONS.refresh_ms + 10)
     side.wanted = frozenset({"t", "u"})
-    side.keeper.nudge()
-    side.wait(1)
+    side.keeper.groups_changed()
+    side.wait(AT_ONCE_MS + 1)
     assert side.topic("u") == KnownTopic("b", 1)
 
 
@@ -241,7 +275,8 @@ def test_who_reads_kafkas_nodes_reads_these() -> None:
     side.write(Create("/brokers", b""), Create("/brokers/topics", b""))
     side.write(Create("/brokers/topics/t", b"frozen"))
     answers: list[ReadResult] = []
-    overlaid = OverlaidPort(side.port, TREE)
+    overlaid = OverlaidPort(TREE, lambda event: None)
+    overlaid.port = side.port
     overlaid.read([GetData("/brokers/topics/t")], answers.append)
     side.lead()
     side.wait(10)
@@ -250,3 +285,53 @@ def test_who_reads_kafkas_nodes_reads_these() -> None:
     before, after = (done.answers[0] for done in answers if isinstance(done, ReadDone))
     assert isinstance(before, Node) and before.data == b"frozen"
     assert isinstance(after, Node) and b'"topic_id":"a"' in after.data
+
+
+def test_topics_that_are_there_from_the_start_are_older_than_their_nodes() -> None:
+    side = Side({"t": SaidTopic("a", 3)})
+    side.wait(10)
+    side.topics["u"] = SaidTopic("b", 1)
+    side.wanted = frozenset({"t", "u"})
+    side.wait(2 * OPTIONS.refresh_ms)
+    assert side.created("t") == 0
+    assert side.created("u") == side.zk.tree.nodes[TREE.topic("u")].czxid > 0
+    side.topics["t"] = SaidTopic("a", 4)
+    side.wait(2 * OPTIONS.refresh_ms)
+    assert side.created("t") == 0, "it is still that one"
+    side.topics["t"] = SaidTopic("c", 4)
+    side.wait(4 * OPTIONS.refresh_ms)
+    assert side.created("t") == side.zk.tree.nodes[TREE.topic("t")].czxid > 0
+
+
+@pytest.mark.parametrize("pattern", [True, False])
+def test_topics_that_are_not_among_all_are_asked_for_by_name(pattern: bool) -> None:
+    side = Side({"t": SaidTopic("a", 1), "hidden": SaidTopic("b", 1), "gone": SaidTopic("c", 1)})
+    side.wanted = None if pattern else frozenset({"t"})
+    side.wait(10)
+    side.hidden.add("hidden")
+    del side.topics["gone"]
+    side.wait(ALL_EVERY_MS + 10 * OPTIONS.refresh_ms)
+    assert side.topic("gone") is None, "it was said by name, and again"
+    assert side.topic("hidden") == KnownTopic("b", 1, found=True), "whom nobody may see is there"
+    by_name = [names for _, names in side.asked if names is not None and "hidden" in names]
+    assert by_name == [frozenset({"gone", "hidden"})], "who is silent of one is asked once"
+
+
+def test_asking_takes_its_share_of_the_time_only() -> None:
+    side = Side({"t": SaidTopic("a", 1)})
+    side.work_ms = 500
+    side.wait(10)
+    before = len(side.asked)
+    side.wait(60_000)
+    assert 3 <= len(side.asked) - before <= 60_000 // (500 * PAUSE_PER_WORK) + 1
+
+
+def test_the_ensembles_own_cluster_is_expected() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, begins=False)
+    side.write(Create("/cluster", b""), Create(CLUSTER_ID, b'{"version":"1","id":"mine"}'))
+    side.lead()
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert not side.keeper.is_complete
+    assert [one.detail for one in side.records] == [
+        {"event": "another cluster", "cluster": "c", "expected": "mine"}
+    ]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from zkcoord.admin.offsets.log_offsets import OPEN, PROTOCOL
+from zkcoord.config.kafka_security import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
 from zkcoord.kafka_client import kafka_client

@@ -19,6 +19,7 @@ from typing import Any
 from zkcoord.config.decision_options import COUNT_MAX, DECISIONS, HOUR_MS
 from zkcoord.config.option_spec import OptionSpec, Use, Value, number, switch, text
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.topics.options import TopicOptions, TopicSourceKind
 from zkcoord.zk.options import SASL_MECHANISMS, SESSION_TIMEOUT_MAX_MS, SESSION_TIMEOUT_MIN_MS
 from zkcoord.znodes.paths import LAYOUTS
 
@@ -241,12 +242,31 @@ OUTPUT = (
         SERVERS,
     ),
 )
+TOPICS = (
+    text(
+        "topic_source",
+        TopicSourceKind.AUTO.value,
+        "where topics and brokers come from: Kafka's nodes in `zookeeper`, the brokers themselves"
+        " (`kafka`; with KRaft there are no such nodes), or `auto`: found out, and changed over",
+        (Use.COORDINATOR,),
+        tuple(kind.value for kind in TopicSourceKind),
+    ),
+    number(
+        "topic_refresh_ms",
+        TopicOptions().refresh_ms,
+        "how often brokers are asked for topics, where these do not come from ZooKeeper",
+        100,
+        HOUR_MS,
+        (Use.COORDINATOR,),
+        "MS",
+    ),
+)
 READING = (
     text(
         "bootstrap_servers",
         None,
-        "brokers to ask for the ends of partitions; without it, those in /brokers/ids",
-        (Use.GROUPS,),
+        "brokers to ask for topics and the ends of partitions; without it, those in /brokers/ids",
+        (Use.COORDINATOR, Use.GROUPS),
         metavar="HOST:PORT,...",
     ),
     text(
@@ -260,7 +280,7 @@ READING = (
         None,
         "a .toml or .json file of kafka-python's options of security (security_protocol, ssl_*,"
         " sasl_*), where brokers want more than plain text",
-        (Use.GROUPS, Use.GATEWAY),
+        BOTH,
         metavar="PATH",
     ),
 )
@@ -402,7 +422,7 @@ GATEWAY = (
 
 TABLE: dict[str, OptionSpec] = {
     option.name: option
-    for option in (*CONNECTION, *IDENTITY, *DECISIONS, *OUTPUT, *READING, *GATEWAY)
+    for option in (*CONNECTION, *IDENTITY, *DECISIONS, *TOPICS, *OUTPUT, *READING, *GATEWAY)
 }
 
 ACL_OPTIONS = ("acl", "acl_coordinators", "acl_members", "acl_readers")
@@ -414,6 +434,7 @@ SECTIONS: dict[str, tuple[OptionSpec, ...]] = {
     "connection": CONNECTION,
     "identity": IDENTITY,
     "decisions": DECISIONS,
+    "topics": TOPICS,
     "journal, logs, HTTP": OUTPUT,
     "reading": READING,
     "gateway": GATEWAY,

@@ -7,18 +7,22 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from zkcoord.assignors.pool import AssignorOptions
 from zkcoord.config.files import read_file, refuse_pipe
+from zkcoord.config.kafka_security import PROTOCOL, listed_servers, security_options
 from zkcoord.config.options import core_options
 from zkcoord.config.sources import Settings
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.errors import ConfigurationError
+from zkcoord.topics.options import TopicOptions, TopicSourceKind
 from zkcoord.zk.acl.table import Roles, roles
 from zkcoord.zk.acl.text import acl_entries
+from zkcoord.zk.listeners import PLAINTEXT
 from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 from zkcoord.znodes.names import shown
@@ -81,6 +85,15 @@ class LogOptions:
 
 
 @dataclass(frozen=True)
+class ClusterOptions:
+    """Where topics come from: `servers` to begin with, and kafka-python's options of security."""
+
+    topics: TopicOptions = field(default_factory=TopicOptions)
+    servers: tuple[str, ...] = ()
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class CoordinatorSettings:
     """All that `zkcoord coordinator` works with. `journal`, `inputs` and `http` None: switched
     off.
@@ -98,6 +111,7 @@ class CoordinatorSettings:
     inputs: InputsOptions | None
     http: HttpOptions | None
     logs: LogOptions
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     secure: bool = False
     notes: tuple[str, ...] = ()
 
@@ -152,9 +166,28 @@ def coordinator_settings(
         ),
         http=http_options(settings),
         logs=log_options(settings),
+        cluster=_cluster(settings),
         secure=_secure(settings, zk),
         notes=(*settings.notes, *_open_notes(settings, zk)),
     )
+
+
+def _cluster(settings: Settings) -> ClusterOptions:
+    security = security_options(settings.text("kafka_config"))
+    topics = TopicOptions(
+        TopicSourceKind(settings.text("topic_source")),
+        settings.number("topic_refresh_ms"),
+        str(security.get(PROTOCOL, PLAINTEXT)),
+    )
+    servers = listed_servers(settings.text("bootstrap_servers"))
+    if topics.source is TopicSourceKind.ZOOKEEPER:
+        given = next((n for n in ("bootstrap_servers", "kafka_config") if settings.given(n)), None)
+        if given is not None:
+            raise ConfigurationError(
+                f"{settings.where(given)} is given, but topics come from ZooKeeper, so that no"
+                " broker is asked: leave one of them out"
+            )
+    return ClusterOptions(topics, servers, security)
 
 
 def http_options(settings: Settings) -> HttpOptions | None:

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from zkcoord.assignors.wide import AnswerTaker
+from zkcoord.assignors.here import AskAssignor, compute_here
 from zkcoord.coordinator.input_recorder import Inputs
 from zkcoord.coordinator.obstacles import Obstacles
-from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
+from zkcoord.core.assignment import Assignment
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import (
     Action,
@@ -27,6 +27,7 @@ from zkcoord.core.events import (
     AssignorAnswered,
     Elected,
     Event,
+    GroupChanged,
     Paused,
     ReadGroup,
     Ready,
@@ -72,6 +73,7 @@ from zkcoord.zk.term.election import (
     Won,
 )
 from zkcoord.zk.term.services import TermServices, led_seen
+from zkcoord.zk.term.topic_source import TopicSourceOf
 from zkcoord.zk.term.work_meter import WorkMeter
 from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes.matching import PatternMatches
@@ -80,14 +82,6 @@ from zkcoord.znodes.paths import Layout
 REOPEN = growing(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
 YIELD_MS = 500
-
-AskAssignor = Callable[[str, str, AssignmentInput, AnswerTaker], None]
-
-
-def _here(group: str, assignor: str, given: AssignmentInput, done: AnswerTaker) -> None:
-    """Where there is no elsewhere: at once."""
-    if assignor in ASSIGNORS:
-        done(ASSIGNORS[assignor](given), "")
 
 
 class CoordinatorDriver:
@@ -116,7 +110,9 @@ class CoordinatorDriver:
         ask: AskAssignor | None = None,
         roles: Roles | None = None,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
+        topics: TopicSourceOf | None = None,
     ) -> None:
+        self.topics = topics
         self.ensemble = ensemble
         self.layout = layout
         self.options = replace(
@@ -360,6 +356,8 @@ class CoordinatorDriver:
             lambda: len(self.core.groups),
             self.core.registered,
             self.led_figures,
+            self.topics,
+            self.core.index.named,
         )
         self.services.begin()
 
@@ -385,6 +383,8 @@ class CoordinatorDriver:
             took_ms = event.now_ms - self.elected_ms
             self._term("ready", groups=len(self.core.groups), duration_ms=took_ms)
             self.elected_ms = None
+        elif isinstance(event, GroupChanged) and self.services is not None:
+            self.services.groups_changed()
         self._act(actions)
 
     def _act(self, actions: list[Action]) -> None:
@@ -399,7 +399,7 @@ class CoordinatorDriver:
                     if self.mirror is not None:
                         self.mirror.read_group(action.group)
                 case Assign():
-                    self._ask(action, self.ask or _here)
+                    self._ask(action, self.ask or compute_here)
                 case Record():
                     self._record(action)
                 case Resign():

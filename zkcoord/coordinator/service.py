@@ -21,6 +21,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from types import FrameType
 from typing import TypeVar
@@ -44,9 +45,12 @@ from zkcoord.errors import ConfigurationError
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
 from zkcoord.terminal import err, printable
+from zkcoord.topics.asking import AskingThread, ClusterAsker
+from zkcoord.topics.source import ClusterSource
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
+from zkcoord.zk.overlay import OverlaidEnsemble, OverlaidPort
 from zkcoord.zk.term.election import Candidate
 
 log = logging.getLogger(__name__)
@@ -79,16 +83,7 @@ class CoordinatorService:
             if settings.inputs is not None and self.journal is not None
             else None
         )
-        self.http = (
-            HttpServer(
-                settings.http.host,
-                settings.http.port,
-                self.respond,
-                (settings.host, *settings.http.names),
-            )
-            if settings.http
-            else None
-        )
+        self.http = self._http(settings)
         self.guardian = Guardian.start(
             guardian_tls(settings.zk),
             log.warning,
@@ -97,7 +92,7 @@ class CoordinatorService:
             report_path=settings.guardian_report_path,
         )
         ensemble = MonitoredEnsemble(
-            KazooEnsemble(settings.zk, self.loop.post),
+            OverlaidEnsemble(KazooEnsemble(settings.zk, self.loop.post)),
             settings.layout,
             settings.broker_id,
             lambda outcome: self.metrics.writes.labels(outcome).inc(),
@@ -109,6 +104,9 @@ class CoordinatorService:
             lambda: self._ask(self._readiness), READINESS_EVERY_MS, ASK_DEADLINE_MS
         )
         self.assignors = AssignorPool(settings.assignors, self.loop.post)
+        self.asking = AskingThread(
+            ClusterAsker(settings.cluster.servers, settings.cluster.security), self.loop.post
+        )
         candidate = Candidate(
             settings.host,
             self.http.port if self.http else 0,
@@ -129,7 +127,20 @@ class CoordinatorService:
             self.inputs,
             self.assignors.submit,
             settings.zk.roles,
+            topics=partial(
+                ClusterSource,
+                self.asking.ask,
+                boot_ms,
+                settings.zk.acl,
+                settings.cluster.topics,
+            ),
         )
+
+    def _http(self, settings: CoordinatorSettings) -> HttpServer | None:
+        if settings.http is None:
+            return None
+        names = (settings.host, *settings.http.names)
+        return HttpServer(settings.http.host, settings.http.port, self.respond, names)
 
     def run(self) -> int:
         """Serve until a signal or a failure; 0 after a signal, 1 after a failure, which is told in
@@ -185,6 +196,7 @@ class CoordinatorService:
             self.guardian.forget()
             self.guardian.stop()
         self.assignors.close()
+        self.asking.close()
         if self.http is not None:
             self.http.stop()
         if self.journal is not None:
@@ -235,6 +247,7 @@ class CoordinatorService:
         self.session_id = session_id
         port = self.driver.port.port if self.driver.port is not None else None
         inner = port.inner if isinstance(port, MonitoredPort) else None
+        inner = inner.port if isinstance(inner, OverlaidPort) else inner
         if not isinstance(inner, KazooPort):
             return
         guard(self.guardian, inner, inner.session_id)

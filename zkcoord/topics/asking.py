@@ -1,24 +1,37 @@
-"""Asks brokers which topics there are: one broker at a time, another one each time. Blocks."""
+"""Asks brokers which topics there are: one broker at a time, another one each time.
+
+`ClusterAsker` blocks; `AskingThread` lets it do so elsewhere.
+"""
 
 from __future__ import annotations
 
 import logging
+import queue
+import threading
+import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from zkcoord.errors import UnavailableError
+from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.kafka_client import kafka_client
 from zkcoord.topics.judging import ClusterAnswer, SaidTopic
+from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.names import is_topic
 
 log = logging.getLogger(__name__)
 
-REQUEST_MS = 5_000
+REQUEST_MS = 3_000
+FAILED_FOR_S = 30.0
+ASKS_PER_CLIENT = 300
+SERVERS_SHOWN_MAX = 5
 NO_ERROR, UNKNOWN_TOPIC = 0, 3
 CLIENT_ID = "zkcoord-coordinator"
+DESCRIBE_QUORUM = 55
+"""The request that brokers answer which have no ZooKeeper underneath (KIP-836), and no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,77 +47,129 @@ class SaidBroker:
 @dataclass(frozen=True, slots=True)
 class SaidCluster:
     """What a broker has answered: `cluster_id` ("": it knows none), its brokers by id, and what it
-    says of topics.
+    says of topics. `has_zookeeper`: whether it has one underneath, where it was asked for no topic
+    (else None). `work_ms`: how long a processor
+    has worked at asking.
     """
 
     cluster_id: str
     brokers: Mapping[int, SaidBroker]
     answer: ClusterAnswer = field(default_factory=lambda: ClusterAnswer(-1, 0))
+    has_zookeeper: bool | None = None
+    work_ms: int = 0
+
+
+Asking = Callable[[Names, Sequence[str], Callable[[SaidCluster | None], None]], None]
+"""Asks for topics of these names, at these servers too if need be; None: no broker answers."""
 
 
 class ClusterAsker:
-    """See the module. `servers` are `host:port`; those that were seen last are asked as well, since
-    the first ones may be gone; `security`: options of a client, with which it connects.
+    """See the module. `servers` are `host:port`; others are said with each question, since the
+    first ones may be gone; `security`: options of a client, with which it connects.
     """
 
     def __init__(self, servers: Sequence[str], security: Mapping[str, Any]) -> None:
         self._servers = tuple(servers)
         self._security = security
-        self._seen: tuple[str, ...] = ()
         self._client: Any = None
-        self._asked = 0
+        self._left = 0
+        self._last = -1
+        self._failed: dict[int, float] = {}
 
     def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
-    def ask(self, names: Collection[str] | None) -> SaidCluster:
+    def ask(self, names: Names, others: Sequence[str] = ()) -> SaidCluster:
         """What the next broker says of these topics; None: of all that it may tell. Raises
-        `UnavailableError` where none answers.
+        `UnavailableError` where none answers, `ConfigurationError` for security that cannot be
+        used.
         """
-        from kafka.admin import KafkaAdminClient
         from kafka.errors import KafkaError
 
+        servers = list(dict.fromkeys((*self._servers, *others)))
+        if not servers:
+            raise UnavailableError("no broker is known")
         try:
-            if self._client is None:
-                servers = list(dict.fromkeys((*self._servers, *self._seen)))
-                config = {
-                    "bootstrap_servers": servers,
-                    "client_id": CLIENT_ID,
-                    "request_timeout_ms": REQUEST_MS,
-                    "bootstrap_timeout_ms": REQUEST_MS,
-                    **self._security,
-                }
-                self._client = kafka_client(KafkaAdminClient, config)
-            return self._one(names)
+            self._open(servers)
+            return self._ask(names)
         except KafkaError as error:
             self.close()
             raise UnavailableError(
-                f"no broker of {', '.join(self._servers)} answers ({error})"
+                f"no broker of {', '.join(servers[:SERVERS_SHOWN_MAX])} answers ({error})"
             ) from error
 
-    def _one(self, names: Collection[str] | None) -> SaidCluster:
+    def _open(self, servers: Sequence[str]) -> None:
+        """What a client knows of versions it keeps, so it is made anew now and then."""
+        from kafka.admin import KafkaAdminClient
+
+        if self._left <= 0:
+            self.close()
+        if self._client is None:
+            config = {
+                "bootstrap_servers": servers,
+                "client_id": CLIENT_ID,
+                "request_timeout_ms": REQUEST_MS,
+                "bootstrap_timeout_ms": REQUEST_MS,
+                **self._security,
+            }
+            self._client = kafka_client(KafkaAdminClient, config)
+            self._left = ASKS_PER_CLIENT
+        self._left -= 1
+
+    def _ask(self, names: Names) -> SaidCluster:
+        """One that has not answered is left out for a while, as long as there are others."""
+        from kafka.errors import KafkaError
+
+        ids = sorted(broker.node_id for broker in self._client._manager.cluster.brokers())
+        now = time.monotonic()
+        turn = [n for n in ids if n > self._last] + [n for n in ids if n <= self._last]
+        well = [n for n in turn if now - self._failed.get(n, -FAILED_FOR_S) >= FAILED_FOR_S]
+        failure: KafkaError | None = None
+        for broker_id in well or turn or (None,):
+            try:
+                said = self._one(names, broker_id)
+            except KafkaError as error:
+                failure = error
+                if broker_id is not None:
+                    self._failed[broker_id] = time.monotonic()
+                continue
+            if broker_id is not None:
+                self._last = broker_id
+                self._failed.pop(broker_id, None)
+            return said
+        assert failure is not None
+        raise failure
+
+    def _one(self, names: Names, broker_id: int | None) -> SaidCluster:
         from kafka.protocol.metadata import MetadataRequest
 
-        manager = self._client._manager
-        ids = sorted(broker.node_id for broker in manager.cluster.brokers())
-        self._asked += 1
-        asked = ids[self._asked % len(ids)] if ids else None
         topic = MetadataRequest.MetadataRequestTopic
         request = MetadataRequest(
             topics=None if names is None else [topic(name=name) for name in sorted(names)],
             allow_auto_topic_creation=False,
         )
+        before = time.process_time_ns()
+        said = _said(self._send(request, broker_id), -1 if broker_id is None else broker_id)
+        work_ms = (time.process_time_ns() - before) // 1_000_000
+        has_zookeeper = None if names or names is None else self._has_zookeeper(broker_id)
+        return replace(said, has_zookeeper=has_zookeeper, work_ms=work_ms)
+
+    def _has_zookeeper(self, broker_id: int | None) -> bool:
+        from kafka.protocol.metadata import ApiVersionsRequest
+
+        answer = self._send(ApiVersionsRequest(version=0), broker_id)
+        return DESCRIBE_QUORUM not in {one.api_key for one in answer.api_keys}
+
+    def _send(self, request: Any, broker_id: int | None) -> Any:
+        manager = self._client._manager
 
         async def send() -> Any:
-            return await manager.send(request, node_id=asked)
+            return await manager.send(request, node_id=broker_id)
 
-        response = manager.run(send)
-        said = _said(response, -1 if asked is None else asked)
-        self._seen = tuple(f"{one.host}:{one.port}" for one in said.brokers.values())
-        return said
+        return manager.run(send)
 
 
 def _said(response: Any, asked: int) -> SaidCluster:
@@ -130,3 +195,56 @@ def _topic_id(found: uuid.UUID | None) -> str:
     if found is None or not found.int:
         return ""
     return urlsafe_b64encode(found.bytes).rstrip(b"=").decode()
+
+
+class AskingThread:
+    """Asks in a thread of its own, which begins with the first question, one question after the
+    other. `post` runs what it is given on the thread that has asked.
+    """
+
+    def __init__(self, asker: ClusterAsker, post: Callable[[Callable[[], None]], None]) -> None:
+        self._asker = asker
+        self._post = post
+        self._questions: queue.SimpleQueue[_TopicsWanted | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._said = ""
+
+    def ask(
+        self, names: Names, others: Sequence[str], done: Callable[[SaidCluster | None], None]
+    ) -> None:
+        """See `Asking`."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
+            self._thread.start()
+        self._questions.put(_TopicsWanted(names, tuple(others), done))
+
+    def close(self) -> None:
+        """No more questions: one that is under way is not waited for."""
+        self._questions.put(None)
+
+    def _run(self) -> None:
+        while (question := self._questions.get()) is not None:
+            said = self._answer(question)
+            self._post(partial(question.done, said))
+        self._asker.close()
+
+    def _answer(self, question: _TopicsWanted) -> SaidCluster | None:
+        """What is in the way is told once."""
+        try:
+            said = self._asker.ask(question.names, question.others)
+        except (UnavailableError, ConfigurationError) as error:
+            if str(error) != self._said:
+                self._said = str(error)
+                log.warning("topics cannot be asked for: %s", error)
+            return None
+        if self._said:
+            self._said = ""
+            log.info("brokers answer again")
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicsWanted:
+    names: Names
+    others: tuple[str, ...]
+    done: Callable[[SaidCluster | None], None]

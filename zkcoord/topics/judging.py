@@ -42,13 +42,15 @@ class ClusterAnswer:
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
     """A topic as it is believed to be. `former`: the ids of earlier ones of its name, the latest
-    last. `gone`: there is none now.
+    last. `gone`: there is none now. `found`: it was there before anybody looked, so that whoever
+    owns partitions of it by its name owns those of this one.
     """
 
     topic_id: str
     partitions: int
     former: tuple[str, ...] = ()
     gone: bool = False
+    found: bool = False
 
     def followed_by(self, said: SaidTopic) -> KnownTopic:
         """Another one of its name."""
@@ -106,25 +108,42 @@ class TopicJudge:
         """Topics of which something else was said: to be asked for again soon."""
         return frozenset(self._doubts)
 
-    def forget(self, name: str) -> None:
-        """Nobody asks for it any more."""
-        self.known.pop(name, None)
-        self._doubts.pop(name, None)
+    def unmentioned(self, answer: ClusterAnswer) -> list[str]:
+        """Topics that are there, and of which an answer of all topics says nothing: whether they
+        are missing is answered only where they are asked for.
+        """
+        return sorted(
+            name
+            for name, known in self.known.items()
+            if not known.gone and name not in answer.topics
+        )
 
-    def answered(self, now_ms: int, answer: ClusterAnswer) -> list[TopicNews]:
-        """What is new by an answer, in order of names."""
-        found = [self._said(now_ms, answer, name, said) for name, said in answer.topics.items()]
-        found += [self._said(now_ms, answer, name, None) for name in answer.missing]
+    def answered(
+        self, now_ms: int, answer: ClusterAnswer, are_found: bool = False
+    ) -> list[TopicNews]:
+        """What is new by an answer, in order of names. `are_found`: what nobody has heard of was
+        there before anybody looked.
+        """
+        found = [
+            self._said(now_ms, answer, name, said, are_found)
+            for name, said in answer.topics.items()
+        ]
+        found += [self._said(now_ms, answer, name, None, are_found) for name in answer.missing]
         return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
     def _said(
-        self, now_ms: int, answer: ClusterAnswer, name: str, said: SaidTopic | None
+        self,
+        now_ms: int,
+        answer: ClusterAnswer,
+        name: str,
+        said: SaidTopic | None,
+        are_found: bool,
     ) -> TopicNews | None:
         known = self.known.get(name)
         if known is None:
             if said is None:
                 return None
-            return self._believe(name, KnownTopic(said.topic_id, said.partitions))
+            return self._believe(name, KnownTopic(said.topic_id, said.partitions, found=are_found))
         if said is None and not known.gone:
             new, is_past = replace(known, gone=True), False
         elif said is None or (not known.gone and _is_same(known, said)):

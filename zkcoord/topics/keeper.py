@@ -1,166 +1,132 @@
-"""Keeps the nodes of our own (`own_tree`) as a cluster's topics and brokers are: brokers are asked
+"""Keeps the nodes of our own (`own_nodes`) as a cluster's topics and brokers are: brokers are asked
 again and again, elsewhere, and what is new is written, fenced by the term. One of these is of one
 connection of a term: it reads first what others have written.
 
-Only topics that groups name are asked for, unless a group has a pattern. Topics that nobody names
-any more stay as they were last: who comes back to one reads on.
+Topics that groups name are asked for, all topics where a group has a pattern, and all once in a
+while, so that what tools are asked about is there. Asking takes a bounded share of the time,
+however many topics there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
-from zkcoord.topics.asking import SaidBroker, SaidCluster
+from zkcoord.topics.asking import Asking, SaidBroker, SaidCluster
+from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.judging import KnownTopic, TopicJudge, TopicNews
-from zkcoord.topics.own_tree import (
-    KafkaTree,
+from zkcoord.topics.options import TopicOptions
+from zkcoord.topics.own_nodes import (
+    cluster_of,
     decode_known_topic,
     decode_source,
     encode_known_topic,
     encode_said_broker,
     encode_source,
+    servers_of,
 )
 from zkcoord.zk.port import (
-    AclEntry,
-    Check,
     Children,
-    Committed,
     Create,
     Delete,
     GetChildren,
     GetData,
-    MultiResult,
     Node,
     Op,
-    Port,
     Read,
     ReadAnswer,
-    ReadDone,
-    ReadResult,
     Rejected,
     SetData,
-    ZkError,
 )
+from zkcoord.zk.term.topic_source import Names
+from zkcoord.znodes.cluster_tree import ClusterTree
+from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import is_number, is_topic
-from zkcoord.znodes.paths import parents
 
-READS_MAX = 500
 NEWS_PER_WRITE_MAX = 100
 ABSENT_TIMES = 3
 SOON_MS = 200
-
-Names = frozenset[str] | None
-Asking = Callable[[Names, Callable[[SaidCluster | None], None]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class KeeperOptions:
-    """How often brokers are asked, and with which security protocol clients reach them."""
-
-    refresh_ms: int = 1_000
-    protocol: str = "PLAINTEXT"
+AT_ONCE_MS = 50
+ALL_EVERY_MS = 60_000
+NAMED_PER_ASK_MAX = 1_000
+PAUSE_PER_WORK = 20
+"""After work that took a millisecond nobody is asked for so many."""
 
 
 class TopicKeeper:
-    """See the module. `ask(names, done)` asks brokers elsewhere and answers on the loop's thread,
-    None where none answers; `wanted()` names the topics that groups name (None: all); `fenced` is
-    told that another coordinator leads, `record` what people should know.
+    """See the module. `ask` asks brokers elsewhere and answers on the loop's thread; `wanted()`
+    names the topics that groups name (None: all); `record` takes what people should know, `another`
+    that a broker is of another cluster.
     """
 
     def __init__(
         self,
-        port: Port,
-        tree: KafkaTree,
-        fence: Check,
-        acl: tuple[AclEntry, ...],
+        port: FencedPort,
+        tree: ClusterTree,
         clock: Callable[[], int],
         ask: Asking,
         wanted: Callable[[], Names],
         record: Callable[[Record], None],
-        fenced: Callable[[str], None],
-        options: KeeperOptions = KeeperOptions(),
+        options: TopicOptions,
     ) -> None:
         self._port = port
         self._tree = tree
-        self._fence = fence
-        self._acl = acl
         self._clock = clock
         self._ask = ask
         self._wanted = wanted
         self._record = record
-        self._fenced = fenced
         self._options = options
-        self._dead = False
         self._judge: TopicJudge | None = None
         self._nodes: set[str] = set()  # of topics, whatever they say
         self._brokers: dict[int, bytes] = {}
         self._absent: dict[int, int] = {}
+        self._expected = ""
         self._cluster: str | None = None  # None: the nodes are not complete yet
         self._news: dict[str, TopicNews] = {}
         self._writing = self._asking = False
         self._ask_at_ms: int | None = None
         self._begin_at_ms: int | None = None
+        self._look_at_ms: int | None = None
+        self._all_at_ms: int | None = None
+        self._unmentioned: list[str] = []
+        self._hidden: set[str] = set()  # of which nobody says anything
+        self._strange: frozenset[str] = frozenset()
         self._other_told = ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the nodes count: all that groups name is there."""
+        """Whether the nodes count: all topics are there."""
         return self._cluster is not None
 
     # the beginning
 
     def begin(self) -> None:
         """Read what others have written."""
-        self._port.sync(self._synced)
-
-    def lost(self) -> None:
-        """The connection is gone: answers still to come mean nothing."""
-        self._dead = True
-
-    def _synced(self, result: ReadResult) -> None:
         tree = self._tree
         reads: list[Read] = [
             GetData(tree.source),
             GetChildren(tree.topics),
             GetChildren(tree.brokers),
+            GetData(CLUSTER_ID),
         ]
-        self._read(reads, self._listed)
-
-    def _read(self, reads: Sequence[Read], done: Callable[[list[ReadAnswer]], None]) -> None:
-        found: list[ReadAnswer] = []
-
-        def read(result: ReadResult) -> None:
-            if self._dead or not isinstance(result, ReadDone):
-                return
-            found.extend(result.answers)
-            following()
-
-        def following() -> None:
-            part = reads[len(found) : len(found) + READS_MAX]
-            if part:
-                self._port.read(part, read)
-            else:
-                done(found)
-
-        following()
+        self._port.sync(lambda: self._port.read(reads, self._listed))
 
     def _listed(self, answers: list[ReadAnswer]) -> None:
-        source, topics, brokers = answers
+        source, topics, brokers, cluster_id = answers
+        self._cluster, self._expected = None, cluster_of(cluster_id)
         if isinstance(source, Node):
             cluster = decode_source(source.data)
             self._cluster = "" if isinstance(cluster, Malformed) else cluster
-        names = [n for n in _names(topics) if is_topic(n)]
-        ids = [int(n) for n in _names(brokers) if is_number(n)]
+        names = [n for n in names_of(topics) if is_topic(n)]
+        ids = [int(n) for n in names_of(brokers) if is_number(n)]
         self._nodes.update(names)
         paths = [*map(self._tree.topic, names), *map(self._tree.broker, ids)]
 
         def read(found: list[ReadAnswer]) -> None:
             self._begun(names, ids, found)
 
-        self._read([GetData(path) for path in paths], read)
+        self._port.read([GetData(path) for path in paths], read)
 
     def _begun(self, names: list[str], ids: list[int], found: list[ReadAnswer]) -> None:
         known: dict[str, KnownTopic] = {}
@@ -173,30 +139,27 @@ class TopicKeeper:
             if isinstance(answer, Node):
                 self._brokers[broker_id] = answer.data
         self._judge = TopicJudge(known)
-        tree = self._tree
-        above = [*parents(tree.root), tree.root, tree.topics, tree.brokers]
-        self._make(above)
+        self._port.make(self._tree.above(), self._made)
 
-    def _make(self, paths: list[str]) -> None:
-        """One by one: a refusal says that it is there, or that this term is over."""
-        if not paths:
-            self._ask_at_ms = self._clock()
-            return self.tick()
-        op = Create(paths[0], b"", acl=self._acl)
-        return self._write([op], lambda refused: self._make(paths[1:]))
+    def _made(self) -> None:
+        self._ask_at_ms = self._clock()
+        self._all_at_ms = self._ask_at_ms + ALL_EVERY_MS if self.is_complete else None
+        self.tick()
 
     # asking
 
-    def nudge(self) -> None:
-        """Somebody names a topic that is not known: ask at once."""
-        if self._ask_at_ms is not None:
-            self._ask_at_ms = self._clock()
+    def groups_changed(self) -> None:
+        """Somebody may name a topic that is not known, which is asked for at once."""
+        if self._look_at_ms is None:
+            self._look_at_ms = self._clock() + AT_ONCE_MS
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
         if self._begin_at_ms is not None:
             return self._begin_at_ms
-        return None if self._dead or self._asking else self._ask_at_ms
+        if self._port.dead or self._asking or self._ask_at_ms is None:
+            return None
+        return min(self._ask_at_ms, self._look_at_ms or self._ask_at_ms)
 
     def tick(self) -> None:
         """Ask, if it is time."""
@@ -204,16 +167,32 @@ class TopicKeeper:
         if self._begin_at_ms is not None and now >= self._begin_at_ms:
             self._begin_at_ms = None
             return self.begin()
-        if self._dead or self._asking or self._ask_at_ms is None or now < self._ask_at_ms:
+        if self._port.dead or self._asking or self._ask_at_ms is None or self._judge is None:
             return
-        self._asking, names = True, self._wanted()
+        if self._look_at_ms is not None and now >= self._look_at_ms:
+            self._look_at_ms = None
+            names = self._wanted() or frozenset()
+            unknown = frozenset(name for name in names if name not in self._judge.known)
+            if not unknown <= self._strange:
+                self._ask_at_ms = now
+            self._strange = unknown
+        if now < self._ask_at_ms:
+            return
+        self._asking, asked = True, self._names(now)
 
         def answered(said: SaidCluster | None) -> None:
-            if not self._dead:
+            if not self._port.dead:
                 self._asking = False
-                self._answered(names, said)
+                self._answered(asked, said)
 
-        self._ask(names, answered)
+        self._ask(asked, servers_of(self._brokers.values(), self._options.protocol), answered)
+
+    def _names(self, now: int) -> Names:
+        if self._unmentioned:
+            return frozenset(self._unmentioned[:NAMED_PER_ASK_MAX])
+        if self._all_at_ms is None or now >= self._all_at_ms:
+            return None
+        return self._wanted()
 
     def _answered(self, names: Names, said: SaidCluster | None) -> None:
         now, judge = self._clock(), self._judge
@@ -222,21 +201,32 @@ class TopicKeeper:
         self._ask_at_ms = now + self._options.refresh_ms
         if said is None:
             return
-        if self._cluster and said.cluster_id and said.cluster_id != self._cluster:
-            return self._is_another(said.cluster_id)
-        for one in judge.answered(now, said.answer):
+        expected = self._cluster or self._expected
+        if expected and said.cluster_id and said.cluster_id != expected:
+            return self._is_another(said.cluster_id, expected)
+        for one in judge.answered(now, said.answer, are_found=not self.is_complete):
             self._news[one.name] = one
-        if judge.doubted:
+        if names is None:
+            self._all_at_ms = now + ALL_EVERY_MS
+            unmentioned = judge.unmentioned(said.answer)
+            self._unmentioned = [one for one in unmentioned if one not in self._hidden]
+        else:
+            self._hidden |= names - said.answer.topics.keys() - said.answer.missing
+            self._unmentioned = [one for one in self._unmentioned if one not in names]
+        self._hidden -= said.answer.topics.keys()
+        if judge.doubted or self._unmentioned:
             self._ask_at_ms = now + min(SOON_MS, self._options.refresh_ms)
+            self._unmentioned = self._unmentioned or sorted(judge.doubted)
+        self._ask_at_ms = max(self._ask_at_ms, now + said.work_ms * PAUSE_PER_WORK)
         self._look_at_brokers(said)
         self._write_on(names, said)
         return None
 
-    def _is_another(self, cluster_id: str) -> None:
+    def _is_another(self, cluster_id: str, expected: str) -> None:
         """What brokers of another cluster say is not believed."""
         if self._other_told != cluster_id:
             self._other_told = cluster_id
-            detail = {"event": "another cluster", "cluster": cluster_id, "expected": self._cluster}
+            detail = {"event": "another cluster", "cluster": cluster_id, "expected": expected}
             self._record(Record("topics", "", detail))
 
     # writing
@@ -257,12 +247,12 @@ class TopicKeeper:
                 del self._absent[broker_id], self._brokers[broker_id]
                 ops.append(Delete(self._tree.broker(broker_id)))
         for op in ops:
-            self._write([op], lambda refused: self._again() if refused is not None else None)
+            self._port.write([op], lambda refused: self._again() if refused is not None else None)
 
     def _put_broker(self, broker: SaidBroker, data: bytes) -> Op:
         path, there = self._tree.broker(broker.broker_id), broker.broker_id in self._brokers
         self._brokers[broker.broker_id] = data
-        return SetData(path, data, -1) if there else Create(path, data, acl=self._acl)
+        return SetData(path, data, -1) if there else Create(path, data, acl=self._port.acl)
 
     def _write_on(self, names: Names, said: SaidCluster) -> None:
         if self._writing:
@@ -284,7 +274,7 @@ class TopicKeeper:
             return self._write_on(names, said)
 
         if ops:
-            return self._write(ops, written)
+            return self._port.write(ops, written)
         return written(None)
 
     def _ops(self, one: TopicNews) -> list[Op]:
@@ -295,7 +285,7 @@ class TopicKeeper:
             return delete
         if there and not one.anew:
             return [SetData(path, data, -1)]
-        return [*delete, Create(path, data, acl=self._acl)]
+        return [*delete, Create(path, data, acl=self._port.acl)]
 
     def _again(self) -> None:
         """Somebody else writes there: what is there is read anew, after a while."""
@@ -306,11 +296,10 @@ class TopicKeeper:
         self._begin_at_ms = self._clock() + self._options.refresh_ms
 
     def _complete(self, names: Names, said: SaidCluster) -> None:
-        """Once all that groups name has been asked for the nodes count."""
-        answered = said.answer.topics.keys() | said.answer.missing
-        if self._cluster is not None or (names is not None and not names <= answered):
+        """Once there are all topics the nodes count."""
+        if self._cluster is not None or names is not None:
             return
-        source = Create(self._tree.source, encode_source(said.cluster_id), acl=self._acl)
+        source = Create(self._tree.source, encode_source(said.cluster_id), acl=self._port.acl)
 
         def made(refused: Rejected | None) -> None:
             if refused is None:
@@ -319,24 +308,9 @@ class TopicKeeper:
                     Record("topics", "", {"event": "from Kafka", "cluster": said.cluster_id})
                 )
 
-        self._write([source], made)
-
-    def _write(self, ops: Sequence[Op], done: Callable[[Rejected | None], None]) -> None:
-        def ended(result: MultiResult) -> None:
-            match result:
-                case _ if self._dead:
-                    return
-                case Committed():
-                    done(None)
-                case Rejected(0, ZkError.BAD_VERSION | ZkError.NO_NODE):
-                    self._fenced("another epoch is in force")
-                case Rejected():
-                    done(Rejected(result.index - 1, result.error))
-                case _:
-                    pass  # whoever reads next knows
-
-        self._port.multi([self._fence, *ops], ended)
+        self._port.write([source], made)
 
 
-def _names(answer: ReadAnswer) -> tuple[str, ...]:
+def names_of(answer: ReadAnswer) -> Sequence[str]:
+    """The children of a node; none where there is none."""
     return answer.names if isinstance(answer, Children) else ()

@@ -19,6 +19,8 @@ TOPIC_VERSION_MAX = 3
 TOPIC_ID_CHARS_MAX = 64
 HOST_CHARS_MAX = 255
 PORT_MAX = 65_535
+CLUSTER_ID_CHARS_MAX = 64
+CLUSTER_ID = "/cluster/id"
 NO_LEADER = -1
 ENDPOINTS_MAX = 64
 
@@ -68,6 +70,11 @@ def decode_broker(name: str, data: bytes) -> BrokerData | Malformed:
     return reading("broker", name, data, _broker)
 
 
+def decode_cluster_id(data: bytes) -> str | Malformed:
+    """The id of the cluster whose brokers use this ensemble. Never raises."""
+    return reading("cluster", "id", data, lambda doc: string(doc, "id", CLUSTER_ID_CHARS_MAX))
+
+
 def decode_partition_state(name: str, data: bytes) -> PartitionState | Malformed:
     """The state of the partition `name`. Never raises."""
     return reading("partition state", name, data, _partition_state)
@@ -89,7 +96,9 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
-    return Topic(name, incarnation, tuple(sorted(map(int, found))), stat.czxid)
+    # a node of ours (`zkcoord.topics`) may be younger than its topic
+    created = 0 if document.get("found") is True else stat.czxid
+    return Topic(name, incarnation, tuple(sorted(map(int, found))), created)
 
 
 def _broker(document: JsonObject) -> BrokerData:

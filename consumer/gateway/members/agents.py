@@ -20,6 +20,7 @@ from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.overlay import OverlaidEnsemble
 from zkcoord.znodes.names import consumer_id, printable
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.registration import TEXT_CHARS_MAX
@@ -74,7 +75,7 @@ class Agents:
             return consumer_id(wishes.group, wishes.host, wall_ms(), secrets.token_hex(4))
 
         driver = MemberDriver(
-            KazooEnsemble(self.zk, post),
+            OverlaidEnsemble(KazooEnsemble(self.zk, post)),
             self.layout,
             options,
             boot_ms,

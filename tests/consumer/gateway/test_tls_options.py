@@ -15,7 +15,7 @@ from consumer.gateway.relay.tls import GatewayTls
 from consumer.gateway.relay.tls_options import demands_login, gateway_tls, notes
 from tests.guardian.test_tls import CERTIFICATE, KEY
 from tests.harness.command import run
-from zkcoord.cli.brokers import security_options
+from zkcoord.config.kafka_security import security_options
 from zkcoord.config.option_spec import Use
 from zkcoord.config.sources import resolve
 from zkcoord.errors import ConfigurationError

@@ -13,9 +13,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any
 
+from zkcoord.config.kafka_security import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.kafka_client import kafka_client
 from zkcoord.zk.clock import boot_ms
@@ -33,8 +34,6 @@ NAMED_MAX = 5
 NO_LEADER, UNKNOWN_LEADER = -1, -2
 BOOTSTRAP_SERVERS_MAX = 16
 NO_RECORD = -1
-PROTOCOL = "security_protocol"
-OPEN: Mapping[str, Any] = MappingProxyType({})
 
 Ask = Callable[[Any, list[Any], int], Mapping[Any, int | None]]
 

@@ -37,6 +37,10 @@ class TopicIndex:
     def __len__(self) -> int:
         return len(self._of)
 
+    def named(self) -> frozenset[str] | None:
+        """The topics that members name; None: some have wildcards."""
+        return None if self.groups_of_pattern else frozenset(self.groups_of_topic)
+
     def patterns(self, group: str) -> Iterable[Pattern]:
         """The wildcards of a group's members."""
         found = self._of.get(group)

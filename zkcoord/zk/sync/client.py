@@ -19,6 +19,7 @@ from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
 from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.overlay import OverlaidEnsemble, OverlaidPort
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     OPS_PER_MULTI_MAX,
@@ -67,8 +68,9 @@ class SyncClient:
         self._options = options
         self._read_deadline_ms = read_deadline_ms
         self._loop = Loop("reader")
-        self._ensemble = KazooEnsemble(options, self._loop.post)
+        self._ensemble = OverlaidEnsemble(KazooEnsemble(options, self._loop.post))
         self._port: KazooPort | None = None
+        self._overlaid: OverlaidPort | None = None
         self._changed = threading.Condition()
         self._connected = False
         self._reads_max = READS_PER_REQUEST_MAX
@@ -196,7 +198,7 @@ class SyncClient:
         while True:
             self._await_connected(max(0, until_ms - boot_ms()))
             result: ReadResult | None = self._ask(
-                partial(_send, reads[: reads_that_fit(reads, self._reads_max)]),
+                partial(self._send, reads[: reads_that_fit(reads, self._reads_max)]),
                 max(1, until_ms - boot_ms()),
             )
             if isinstance(result, ReadDone):
@@ -242,7 +244,9 @@ class SyncClient:
 
     def _open(self) -> None:
         if not self._closing:
-            self._port = self._ensemble.open(self._event)
+            self._overlaid = self._ensemble.open(self._event)
+            assert isinstance(self._overlaid.port, KazooPort)
+            self._port = self._overlaid.port
 
     def _close(self) -> None:
         self._closing = True
@@ -267,13 +271,15 @@ class SyncClient:
             else:
                 self._open()
 
-
-def _send(reads: tuple[Read, ...], port: KazooPort, done: Callable[[ReadResult], None]) -> None:
-    """A multiRead; no reads: a sync."""
-    if reads:
-        port.read(reads, done)
-    else:
-        port.sync(done)
+    def _send(
+        self, reads: tuple[Read, ...], port: KazooPort, done: Callable[[ReadResult], None]
+    ) -> None:
+        """A multiRead; no reads: a sync."""
+        if reads:
+            assert self._overlaid is not None
+            self._overlaid.read(reads, done)
+        else:
+            port.sync(done)
 
 
 def fitting(groups: Sequence[Sequence[Op]], ops_max: int = OPS_PER_MULTI_MAX) -> int:

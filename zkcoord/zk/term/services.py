@@ -1,5 +1,5 @@
 """What a coordinator serves beside the groups of its core, while it is connected: nodes of groups
-that members ask for, and groups whose leader is a client.
+that members ask for, groups whose leader is a client, and topics.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from zkcoord.core.model import Registrants
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
-from zkcoord.zk.port import AclEntry, Fired, Port
+from zkcoord.zk.port import AclEntry, Check, Fired, Port
 from zkcoord.zk.term.asked_groups import AskedGroups
+from zkcoord.zk.term.topic_source import TopicSourceOf
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.places import AskAt
 
 
 class TermServices:
     """Of one connection of a term. `groups` counts those of the core, `registered` says who is in
-    one; `record` takes what people should know, `fenced` that another coordinator
-    leads, `figures` counts for all terms. `lost` must be called when the session is suspended.
+    one; `record` takes what people should know, `fenced` that another coordinator leads, `figures`
+    counts for all terms, `topics` serves with the topics that are `named` (None: with all). `lost`
+    must be called when the session is suspended.
     """
 
     def __init__(
@@ -36,7 +38,14 @@ class TermServices:
         groups: Callable[[], int],
         registered: Callable[[str], Registrants],
         figures: ClassicFigures,
+        topics: TopicSourceOf | None = None,
+        named: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
+        self._topics = (
+            topics(port, Check(layout.epoch, fence), named, record, fenced)
+            if topics is not None
+            else None
+        )
         self._layout = layout
         self._asked = (
             AskedGroups(port, layout, fence, acl, roles, groups, record)
@@ -61,12 +70,21 @@ class TermServices:
         if self._asked is not None:
             self._asked.begin()
         self.classic.begin()
+        if self._topics is not None:
+            self._topics.begin()
 
     def lost(self) -> None:
         """The connection is gone: answers still to come mean nothing."""
         if self._asked is not None:
             self._asked.lost()
         self.classic.lost()
+        if self._topics is not None:
+            self._topics.lost()
+
+    def groups_changed(self) -> None:
+        """A group may name another topic."""
+        if self._topics is not None:
+            self._topics.groups_changed()
 
     def fired(self, event: Fired) -> bool:
         """Whether a change is one of what is served here."""
@@ -79,11 +97,15 @@ class TermServices:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return self.classic.next_wake_ms()
+        topics = self._topics.next_wake_ms() if self._topics is not None else None
+        times = (self.classic.next_wake_ms(), topics)
+        return min((at for at in times if at is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         self.classic.tick()
+        if self._topics is not None:
+            self._topics.tick()
 
 
 def led_seen(services: TermServices | None, figures: ClassicFigures) -> ClassicSeen:

@@ -8,16 +8,11 @@ from typing import Any
 import pytest
 
 from zkcoord.core.model import Topic, same_incarnation
-from zkcoord.topics import own_tree
 from zkcoord.topics.asking import SaidBroker
 from zkcoord.topics.judging import KnownTopic
-from zkcoord.topics.own_tree import (
-    KafkaTree,
-    OverlaidEnsemble,
-    OverlaidPort,
-    encode_known_topic,
-    encode_said_broker,
-)
+from zkcoord.topics.own_nodes import encode_known_topic, encode_said_broker, servers_of
+from zkcoord.zk import overlay
+from zkcoord.zk.overlay import OverlaidEnsemble
 from zkcoord.zk.port import (
     Change,
     Children,
@@ -26,18 +21,21 @@ from zkcoord.zk.port import (
     GetData,
     Missing,
     Node,
+    Port,
     PortEvent,
     Read,
     ReadAnswer,
     ReadDone,
     ReadResult,
+    Suspended,
     Unanswered,
     WatchMode,
 )
+from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import BrokerData, decode_broker, decode_topic
 from zkcoord.znodes.stat import Stat
 
-TREE = KafkaTree("/zkcoord/cluster")
+TREE = ClusterTree("/zkcoord/cluster")
 T, OURS = "/brokers/topics/t", "/zkcoord/cluster/topics/t"
 STAT = Stat(7, 7, 0, 0, 0, 0)
 
@@ -81,10 +79,15 @@ class Nodes:
         done(ReadDone(()))
 
 
+def overlaid(nodes: Nodes, events: list[PortEvent] | None = None) -> Port:
+    """A session of these nodes."""
+    return OverlaidEnsemble(nodes, TREE).open((events if events is not None else []).append)
+
+
 def read(nodes: Nodes, *reads: Read) -> tuple[ReadAnswer, ...]:
     """What is answered through the port."""
     answers: list[ReadResult] = []
-    OverlaidPort(nodes, TREE).read(reads, answers.append)  # type: ignore[arg-type]  # as far as used
+    overlaid(nodes).read(reads, answers.append)
     (result,) = answers
     assert isinstance(result, ReadDone)
     return result.answers
@@ -94,7 +97,7 @@ def test_without_nodes_of_ours_kafkas_count() -> None:
     nodes = Nodes({T: b"theirs", "/other": b"x"})
     answers = read(nodes, GetData("/other"), GetData(T), GetChildren("/brokers/topics"))
     assert answers == (Node(b"x", STAT), Node(b"theirs", STAT), Children(("t",)))
-    assert len(nodes.reads) == 1, "of one moment"
+    assert [len(one) for one in nodes.reads] == [4], "of one moment, and nothing twice"
 
 
 def test_with_ours_nobody_looks_at_kafkas() -> None:
@@ -120,34 +123,65 @@ def test_what_is_not_kafkas_is_read_as_it_is() -> None:
 
 
 def test_more_than_a_request_holds_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_tree, "READS_PER_REQUEST_MAX", 3)
+    monkeypatch.setattr(overlay, "READS_PER_REQUEST_MAX", 3)
     nodes = Nodes({TREE.source: b"", **{f"{TREE.topics}/{n}": str(n).encode() for n in range(5)}})
     answers = read(nodes, *(GetData(f"/brokers/topics/{n}") for n in range(5)))
     assert answers == tuple(Node(str(n).encode(), STAT) for n in range(5))
-    assert [len(one) for one in nodes.reads] == [3, 3, 3, 2]
+    assert [len(one) for one in nodes.reads[-2:]] == [3, 3]
 
 
 def test_without_a_connection_nothing_is_answered() -> None:
     nodes = Nodes({})
     nodes.connected = False
     answers: list[ReadResult] = []
-    port = OverlaidPort(nodes, TREE)  # type: ignore[arg-type]  # as far as it is used
-    port.read([GetData(T)], answers.append)
+    overlaid(nodes).read([GetData(T)], answers.append)
     assert answers == [Unanswered()]
 
 
 def test_changes_of_ours_are_told_as_kafkas() -> None:
-    nodes = Nodes({})
-    events: list[PortEvent] = []
-    port = OverlaidEnsemble(nodes, TREE).open(events.append)
+    nodes, events = Nodes({}), list[PortEvent]()
+    port = overlaid(nodes, events)
     for path in (T, "/brokers/topics", "/other"):
         port.watch(path, WatchMode.PERSISTENT, lambda result: None)
-    assert nodes.watched == [OURS, T, TREE.topics, "/brokers/topics", "/other"]
+    both = [OURS, T, TREE.topics, "/brokers/topics"]
+    assert nodes.watched == [TREE.source, *both, "/other"], "which count is not known yet"
     for path in (OURS, T, TREE.topics, "/other"):
         nodes.event(Fired(Change.DATA, path))
     assert [e.path for e in events if isinstance(e, Fired)] == [T, T, "/brokers/topics", "/other"]
     port.unwatch(T, lambda result: None)
-    assert nodes.watched == [TREE.topics, "/brokers/topics", "/other"]
+    assert nodes.watched == [TREE.source, TREE.topics, "/brokers/topics", "/other"]
+
+
+def test_that_others_count_is_told_of_each_that_is_watched() -> None:
+    nodes, events = Nodes({T: b"theirs"}), list[PortEvent]()
+    port = overlaid(nodes, events)
+    port.read([GetData(T)], lambda result: None)
+    port.watch(T, WatchMode.PERSISTENT, lambda result: None)
+    port.watch("/brokers/ids", WatchMode.PERSISTENT, lambda result: None)
+    assert nodes.watched == [TREE.source, T, "/brokers/ids"], "Kafka's count"
+    nodes.nodes[TREE.source] = nodes.nodes[OURS] = b""
+    nodes.event(Fired(Change.CREATED, TREE.source))
+    assert nodes.watched == [TREE.source, T, "/brokers/ids", OURS, TREE.brokers]
+    assert events == [Fired(Change.DATA, T), Fired(Change.DATA, "/brokers/ids")]
+    port.read([GetData(T)], lambda result: None)
+    port.watch("/brokers/topics", WatchMode.PERSISTENT, lambda result: None)
+    assert nodes.watched[-1] == TREE.topics, "ours count"
+    del nodes.nodes[TREE.source]
+    nodes.event(Fired(Change.DELETED, TREE.source))
+    assert nodes.watched[-1] == "/brokers/topics"
+    assert len(events) == 5
+
+
+def test_after_a_lost_connection_nothing_is_watched() -> None:
+    nodes, events = Nodes({}), list[PortEvent]()
+    port = overlaid(nodes, events)
+    port.watch(T, WatchMode.PERSISTENT, lambda result: None)
+    nodes.watched.clear()
+    nodes.event(Suspended())
+    nodes.event(Fired(Change.CREATED, TREE.source))
+    assert events == [Suspended()]
+    port.watch(T, WatchMode.PERSISTENT, lambda result: None)
+    assert nodes.watched == [TREE.source, OURS, T]
 
 
 def test_a_topic_is_read_as_kafkas_own() -> None:
@@ -165,3 +199,14 @@ def test_a_broker_is_read_as_kafkas_own(protocol: str) -> None:
     assert isinstance(broker, BrokerData)
     assert broker.endpoints == {protocol: ("::1", 9092)}
     assert broker.protocols == {protocol: protocol}
+
+
+def test_where_brokers_are_is_read_from_their_nodes() -> None:
+    nodes = [
+        encode_said_broker(SaidBroker(1, "b1", 9092), "PLAINTEXT"),
+        encode_said_broker(SaidBroker(2, "::1", 9093), "SSL"),
+        b'{"version":1,"host":"old","port":9091}',
+        b"nonsense",
+    ]
+    assert servers_of(nodes, "PLAINTEXT") == ("b1:9092", "old:9091")
+    assert servers_of(nodes, "SSL") == ("[::1]:9093",)

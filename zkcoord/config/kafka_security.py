@@ -1,0 +1,53 @@
+"""How Kafka's brokers are reached, where they want more than plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from zkcoord.config.files import refuse_pipe
+from zkcoord.config.sources import read_table
+from zkcoord.errors import ConfigurationError
+from zkcoord.words import yes_or_no
+from zkcoord.znodes.names import shown
+
+PROTOCOL = "security_protocol"
+OPEN: Mapping[str, Any] = MappingProxyType({})
+
+
+def security_options(path: str) -> Mapping[str, Any]:
+    """kafka-python's options of security in a file (--kafka-config; "": plain text). Values are
+    never quoted: passwords are among them. Raises `ConfigurationError`.
+    """
+    if not path:
+        return OPEN
+    from kafka.admin import KafkaAdminClient
+
+    found = read_table(path)
+    known = KafkaAdminClient.DEFAULT_CONFIG
+    for name, value in found.items():
+        try:
+            fits = name in known and name.startswith(("security_", "ssl_", "sasl_"))
+            if fits and isinstance(known[name], bool):
+                # text, too, says what it says: "false" is no True
+                found[name] = value if isinstance(value, bool) else yes_or_no(str(value))
+            elif not fits or not isinstance(value, str):
+                raise ValueError
+            elif name.endswith("file"):
+                refuse_pipe(value)
+        except ValueError:
+            raise ConfigurationError(
+                f"{shown(name)} in {path} is not an option of security with a text, true or false:"
+                f" write {PROTOCOL}, ssl_... and sasl_... as kafka-python's clients have them"
+            ) from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"{name} in {path} cannot be used ({error.strerror}): give a file that can be read"
+            ) from error
+    return found
+
+
+def listed_servers(given: str) -> tuple[str, ...]:
+    """`HOST:PORT,...` as an option has it."""
+    return tuple(part.strip() for part in given.split(",") if part.strip())

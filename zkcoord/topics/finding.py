@@ -1,0 +1,165 @@
+"""Whether Kafka's nodes in ZooKeeper are still written: for as long as they are, nothing else needs
+to be known.
+
+A broker that has no ZooKeeper underneath has no node in /brokers/ids, and once all are such and the
+migration has been finished /brokers/topics says what was so then, for ever. Neither says so itself.
+So addresses of brokers are kept as nodes of our own, while there are any; and one that is there no
+more is asked what it is. It may just be down, or cut off from ZooKeeper: only one that says that it
+has none underneath decides, or any that answers where ZooKeeper has never heard of brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from zkcoord.core.events import Record
+from zkcoord.topics.asking import Asking, SaidCluster
+from zkcoord.topics.fenced_port import FencedPort
+from zkcoord.topics.keeper import names_of
+from zkcoord.topics.options import TopicOptions
+from zkcoord.topics.own_nodes import cluster_of, servers_of
+from zkcoord.zk.port import (
+    Create,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Op,
+    Read,
+    ReadAnswer,
+    SetData,
+)
+from zkcoord.znodes.cluster_tree import ClusterTree
+from zkcoord.znodes.kafka import CLUSTER_ID
+from zkcoord.znodes.names import is_number
+from zkcoord.znodes.paths import BROKERS
+
+BROKERS_MAX = 2_000
+ASK_EVERY_MS = 5_000
+
+
+class FrozenTree:
+    """See the module. Of one connection of a term; Kafka's nodes are read where they count
+    (`overlay`). `done` is called once others count, or are to.
+    """
+
+    def __init__(
+        self,
+        port: FencedPort,
+        tree: ClusterTree,
+        clock: Callable[[], int],
+        ask: Asking,
+        record: Callable[[Record], None],
+        options: TopicOptions,
+        done: Callable[[], None],
+    ) -> None:
+        self._port = port
+        self._tree = tree
+        self._clock = clock
+        self._ask = ask
+        self._record = record
+        self._options = options
+        self._done = done
+        self._look_at_ms: int | None = None
+        self._ask_at_ms = 0
+        self._told = ""
+
+    def begin(self) -> None:
+        """Look."""
+        self._port.sync(self._look)
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return None if self._port.dead else self._look_at_ms
+
+    def tick(self) -> None:
+        """Look, if it is time."""
+        if self._look_at_ms is not None and self._clock() >= self._look_at_ms:
+            self._look()
+
+    def _look(self) -> None:
+        self._look_at_ms = None
+        reads: list[Read] = [
+            GetData(self._tree.source),
+            GetChildren(self._tree.brokers),
+            GetData(CLUSTER_ID),
+            GetChildren(BROKERS),
+        ]
+        self._port.read(reads, self._seen)
+
+    def _seen(self, answers: list[ReadAnswer]) -> None:
+        source, kept, cluster, live = answers
+        if not isinstance(source, Missing):
+            return self._done()
+        ids = [name for name in names_of(live) if is_number(name)][:BROKERS_MAX]
+        ours = [name for name in names_of(kept) if is_number(name)][:BROKERS_MAX]
+        paths = [f"{BROKERS}/{n}" for n in ids] + [self._tree.broker(int(n)) for n in ours]
+
+        def read(found: list[ReadAnswer]) -> None:
+            known = {
+                name: answer.data
+                for name, answer in zip(ours, found[len(ids) :], strict=True)
+                if isinstance(answer, Node)
+            }
+            there = {
+                name: answer.data
+                for name, answer in zip(ids, found, strict=False)
+                if isinstance(answer, Node)
+            }
+            self._keep(there, known)
+            never = isinstance(live, Missing)
+            if self._clock() >= self._ask_at_ms and (not ids or known.keys() - set(ids)):
+                return self._question(known.values(), cluster_of(cluster), never)
+            return self._again()
+
+        return self._port.read([GetData(path) for path in paths], read)
+
+    def _again(self) -> None:
+        self._look_at_ms = self._clock() + self._options.refresh_ms
+
+    def _keep(self, there: Mapping[str, bytes], kept: Mapping[str, bytes]) -> None:
+        """Those that are gone are kept: they may be what is looked for."""
+        new = {name: data for name, data in there.items() if kept.get(name) != data}
+        ops: list[Op] = []
+        for name, data in new.items():
+            path = self._tree.broker(int(name))
+            ops.append(
+                SetData(path, data, -1) if name in kept else Create(path, data, acl=self._port.acl)
+            )
+        if not ops:
+            return
+
+        def made() -> None:
+            for op in ops:
+                self._port.write([op], lambda refused: None)
+
+        if kept:
+            made()
+        else:
+            self._port.make(self._tree.above(), made)
+
+    def _question(self, nodes: Iterable[bytes], cluster: str, never: bool) -> None:
+        def answered(said: SaidCluster | None) -> None:
+            if self._port.dead:
+                return None
+            if said is not None and self._is_it(said, cluster, never):
+                detail = {"event": "ZooKeeper has no brokers", "cluster": said.cluster_id}
+                self._record(Record("topics", "", detail))
+                return self._done()
+            self._ask_at_ms = self._clock() + ASK_EVERY_MS
+            return self._again()
+
+        self._ask(frozenset(), servers_of(nodes, self._options.protocol), answered)
+
+    def _is_it(self, said: SaidCluster, cluster: str, never: bool) -> bool:
+        if cluster and said.cluster_id and said.cluster_id != cluster:
+            if self._told != said.cluster_id:
+                self._told = said.cluster_id
+                detail = {
+                    "event": "another cluster",
+                    "cluster": said.cluster_id,
+                    "expected": cluster,
+                }
+                self._record(Record("topics", "", detail))
+            return False
+        return never or said.has_zookeeper is False
