@@ -1,160 +1,35 @@
-"""What brokers say becomes nodes: on the simulated ensemble, with brokers that say what they are
-told to.
-"""
+"""What brokers say becomes nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 
-from tests.sim.kernel import Host, Kernel
-from tests.sim.zookeeper import SimEnsemble
-from tests.zk.classic.served_side import SESSION_MS, SETTLED_MS, STILL
-from zkcoord.core.events import Record
-from zkcoord.core.model import Topic
-from zkcoord.topics.asking import SaidBroker, SaidCluster
-from zkcoord.topics.fenced_port import FencedPort
-from zkcoord.topics.judging import ClusterAnswer, KnownTopic, SaidTopic
+from tests.topics.cluster_side import EPOCH, OPTIONS, TREE, Side
+from zkcoord.topics.asking import SaidBroker
+from zkcoord.topics.judging import KnownTopic, SaidTopic
 from zkcoord.topics.keeper import (
     ABSENT_TIMES,
     ALL_EVERY_MS,
     AT_ONCE_MS,
     PAUSE_PER_WORK,
-    TopicKeeper,
 )
-from zkcoord.topics.options import TopicOptions
-from zkcoord.topics.own_nodes import decode_known_topic, decode_source
+from zkcoord.topics.own_nodes import decode_source
 from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import (
-    OPEN_ACL,
-    Check,
     Create,
     GetData,
     Node,
-    Op,
     ReadDone,
     ReadResult,
     SetData,
 )
-from zkcoord.zk.term.topic_source import Names
-from zkcoord.znodes.cluster_tree import ClusterTree
-from zkcoord.znodes.kafka import CLUSTER_ID, decode_topic
-from zkcoord.znodes.stat import Stat
-
-TREE = ClusterTree("/zkcoord/cluster")
-EPOCH = "/zkcoord/groups"
-OPTIONS = TopicOptions()
-
-
-class Side:
-    """A term of a coordinator, and a cluster of two brokers."""
-
-    def __init__(self, topics: dict[str, SaidTopic] | None = None, begins: bool = True) -> None:
-        self.kernel = Kernel(1)
-        self.zk = SimEnsemble(self.kernel, 1, STILL)
-        self.port = self.zk.open_for(Host(self.kernel, "k"), SESSION_MS).open(lambda event: None)
-        self.settle()
-        self.write(Create("/zkcoord", b""), Create(EPOCH, b""))
-        self.topics = dict(topics or {})
-        self.brokers = {n: SaidBroker(n, f"b{n}", 9092) for n in (1, 2)}
-        self.cluster = "c"
-        self.answers = True
-        self.hidden: set[str] = set()
-        self.has_zookeeper = False
-        self.work_ms = 0
-        self.wanted: Names = frozenset({"t"})
-        self.asked: list[tuple[int, Names]] = []
-        self.records: list[Record] = []
-        self.ends: list[str] = []
-        if begins:
-            self.lead()
-
-    def lead(self) -> TopicKeeper:
-        """Another one of these."""
-        fence = Check(EPOCH, self.zk.tree.nodes[EPOCH].version)
-        self.fenced = FencedPort(self.port, fence, OPEN_ACL, self.ends.append)
-        self.keeper = TopicKeeper(
-            self.fenced,
-            TREE,
-            lambda: self.kernel.now,
-            self._ask,
-            lambda: self.wanted,
-            self.records.append,
-            OPTIONS,
-        )
-        self.keeper.begin()
-        self.settle()
-        return self.keeper
-
-    def _ask(
-        self, names: Names, servers: Sequence[str], done: Callable[[SaidCluster | None], None]
-    ) -> None:
-        self.asked.append((self.kernel.now, names))
-        asked = set(self.topics) if names is None else names
-        topics = {
-            name: one
-            for name, one in self.topics.items()
-            if name in asked and name not in self.hidden
-        }
-        missing = frozenset(asked - self.topics.keys())
-        answer = ClusterAnswer(len(self.asked) % 2 + 1, len(self.brokers), topics, missing)
-        said = SaidCluster(
-            self.cluster, dict(self.brokers), answer, self.has_zookeeper, self.work_ms
-        )
-        said_or_none = said if self.answers else None
-        self.kernel.after(1, lambda: done(said_or_none))
-
-    def settle(self) -> None:
-        """What is under way ends."""
-        self.kernel.run_until(self.kernel.now + SETTLED_MS)
-
-    def write(self, *ops: Op) -> None:
-        """By somebody else."""
-        self.port.multi(ops, lambda result: None)
-        self.settle()
-
-    def wait(self, ms: int) -> None:
-        """Time passes."""
-        until = self.kernel.now + ms
-        while self.kernel.now < until:
-            due = self.keeper.next_wake_ms()
-            self.kernel.run_until(min(until, max(due or until, self.kernel.now + 1)))
-            self.keeper.tick()
-            self.settle()
-
-    def topic(self, name: str = "t") -> KnownTopic | None:
-        """What its node says."""
-        answers: list[ReadResult] = []
-        self.port.read([GetData(TREE.topic(name))], answers.append)
-        self.settle()
-        (done,) = answers
-        assert isinstance(done, ReadDone)
-        (node,) = done.answers
-        if not isinstance(node, Node):
-            return None
-        found = decode_known_topic(name, node.data, node.stat)
-        assert isinstance(found, KnownTopic), found
-        return found
-
-    def created(self, name: str) -> int:
-        """When it was made, as groups have it."""
-        node = self.zk.tree.nodes[TREE.topic(name)]
-        stat = Stat(node.czxid, node.mzxid, 0, 0, 0, 0)
-        topic = decode_topic(name, node.data, stat)
-        assert isinstance(topic, Topic)
-        return topic.created
-
-    @property
-    def nodes(self) -> list[str]:
-        """All that there are."""
-        return sorted(path for path in self.zk.tree.nodes if path.startswith(TREE.root))
+from zkcoord.znodes.kafka import CLUSTER_ID
 
 
 def test_all_topics_are_there_before_they_count() -> None:
     side = Side({"t": SaidTopic("a", 3), "other": SaidTopic("b", 3)})
     side.wait(10)
-    assert side.topic() == KnownTopic("a", 3, found=True) and side.keeper.is_complete
+    assert side.topic() == KnownTopic("a", 3, found=True) and side.source.is_complete
     assert decode_source(side.zk.tree.nodes[TREE.source].data) == "c"
     assert side.topic("other") == KnownTopic("b", 3, found=True), "tools may ask for it"
     assert [one.detail["event"] for one in side.records] == ["from Kafka"]
@@ -168,7 +43,7 @@ def test_it_does_not_count_while_brokers_do_not_answer() -> None:
     side.answers = False
     side.lead()
     side.wait(5 * OPTIONS.refresh_ms)
-    assert not side.keeper.is_complete and TREE.source not in side.nodes
+    assert not side.source.is_complete and TREE.source not in side.nodes
     assert len(side.asked) >= 5
 
 
@@ -199,11 +74,11 @@ def test_the_next_coordinator_knows_what_the_one_before_has_found_out() -> None:
     side.wait(OPTIONS.refresh_ms)
     side.topics["t"] = SaidTopic("b", 1)
     side.wait(3 * OPTIONS.refresh_ms)
-    side.fenced.lost()
+    side.source.lost()
     before = side.nodes, {path: side.zk.tree.nodes[path].mzxid for path in side.nodes}
     side.topics["t"] = SaidTopic("a", 3)
     side.lead()
-    assert side.keeper.is_complete
+    assert side.source.is_complete
     side.wait(5 * OPTIONS.refresh_ms)
     assert side.topic() == KnownTopic("b", 1, ("a",)), "a broker that is behind is not believed"
     after = side.nodes, {path: side.zk.tree.nodes[path].mzxid for path in side.nodes}
@@ -216,7 +91,7 @@ def test_with_a_pattern_all_topics_are_asked_for() -> None:
     side.lead()
     side.wait(10)
     assert len([path for path in side.nodes if path.startswith(f"{TREE.topics}/")]) == 250
-    assert side.keeper.is_complete and side.asked[0][1] is None
+    assert side.source.is_complete and side.asked[0][1] is None
 
 
 def test_a_topic_that_somebody_names_is_asked_for_at_once() -> None:
@@ -224,7 +99,7 @@ def test_a_topic_that_somebody_names_is_asked_for_at_once() -> None:
     side.topics.update(t=SaidTopic("a", 1), u=SaidTopic("b", 1))
     side.wait(OPTIONS.refresh_ms + 10)
     side.wanted = frozenset({"t", "u"})
-    side.keeper.groups_changed()
+    side.source.groups_changed()
     side.wait(AT_ONCE_MS + 1)
     assert side.topic("u") == KnownTopic("b", 1)
 
@@ -331,7 +206,7 @@ def test_the_ensembles_own_cluster_is_expected() -> None:
     side.write(Create("/cluster", b""), Create(CLUSTER_ID, b'{"version":"1","id":"mine"}'))
     side.lead()
     side.wait(3 * OPTIONS.refresh_ms)
-    assert not side.keeper.is_complete
+    assert not side.source.is_complete
     assert [one.detail for one in side.records] == [
         {"event": "another cluster", "cluster": "c", "expected": "mine"}
     ]

@@ -399,6 +399,7 @@ LOGGED = {
     "waiting": (logging.WARNING, "cannot lead, and waits"),
     "quarantined": (logging.WARNING, "group quarantined"),
     "released": (logging.INFO, "quarantine over"),
+    "topics": (logging.WARNING, "topics and brokers"),
 }
 
 

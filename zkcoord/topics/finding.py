@@ -62,6 +62,7 @@ class FrozenTree:
         self._done = done
         self._look_at_ms: int | None = None
         self._ask_at_ms = 0
+        self._tried = False
         self._told = ""
 
     def begin(self) -> None:
@@ -91,6 +92,10 @@ class FrozenTree:
         source, kept, cluster, live = answers
         if not isinstance(source, Missing):
             return self._done()
+        if isinstance(kept, Missing) and not self._tried:
+            # before anybody else makes them (docs/security.md)
+            self._tried = True
+            return self._port.make(self._tree.above(), self._look)
         ids = [name for name in names_of(live) if is_number(name)][:BROKERS_MAX]
         ours = [name for name in names_of(kept) if is_number(name)][:BROKERS_MAX]
         paths = [f"{BROKERS}/{n}" for n in ids] + [self._tree.broker(int(n)) for n in ours]
@@ -126,17 +131,8 @@ class FrozenTree:
             ops.append(
                 SetData(path, data, -1) if name in kept else Create(path, data, acl=self._port.acl)
             )
-        if not ops:
-            return
-
-        def made() -> None:
-            for op in ops:
-                self._port.write([op], lambda refused: None)
-
-        if kept:
-            made()
-        else:
-            self._port.make(self._tree.above(), made)
+        for op in ops:
+            self._port.write([op], lambda refused: None)
 
     def _question(self, nodes: Iterable[bytes], cluster: str, never: bool) -> None:
         def answered(said: SaidCluster | None) -> None:

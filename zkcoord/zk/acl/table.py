@@ -20,6 +20,7 @@ from functools import cached_property
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.port import PERMISSIONS, AclEntry, Create, Op
 from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import CONSUMERS, GATEWAYS_ABOVE, LAYOUTS, Layout, parents
 
@@ -108,6 +109,14 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule("root above the gateways", lambda lay: GATEWAYS_ABOVE, "r", "nothing"),
     AclRule("gateways", lambda lay: lay.gateways, "r", "nothing: clients are sent there"),
     AclRule("gateway", lambda lay: f"{lay.gateways}/{ANY}", "r", "nothing"),
+    AclRule("cluster", lambda lay: CLUSTER_TREE.root, "r", "nothing"),
+    AclRule(
+        "source of topics", lambda lay: CLUSTER_TREE.source, "r", "see where topics are to be read"
+    ),
+    AclRule("topics", lambda lay: CLUSTER_TREE.topics, "r", "read which topics there are"),
+    AclRule("topic", lambda lay: CLUSTER_TREE.topic(ANY), "r", "read its partitions"),
+    AclRule("brokers", lambda lay: CLUSTER_TREE.brokers, "r", "read which brokers there are"),
+    AclRule("broker", lambda lay: f"{CLUSTER_TREE.brokers}/{ANY}", "r", "read where it is"),
     AclRule("root of client-led groups", lambda lay: ClassicPaths(lay).root, "r", "nothing"),
     AclRule(
         "requests of gateways",
