@@ -15,7 +15,14 @@ from pathlib import Path
 from zkcoord.errors import StackError
 from zkcoord.stack import jars
 from zkcoord.stack.java import find_java
-from zkcoord.stack.stack import DEFAULT_FOLDER, ServerState, Stack, StackStatus, terminable
+from zkcoord.stack.stack import (
+    DEFAULT_FOLDER,
+    KafkaKind,
+    ServerState,
+    Stack,
+    StackStatus,
+    terminable,
+)
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 _STATES = {
@@ -26,6 +33,7 @@ _STATES = {
 _EXAMPLES = """examples:
   zkcoord stack up                   start ZooKeeper and Kafka, their files under ./.zkcoord-stack
   zkcoord stack up --no-kafka        only ZooKeeper
+  zkcoord stack up --kafka 4         Kafka 4, which has no ZooKeeper underneath; it is zkcoord's own
   zkcoord stack status --json        addresses and pids for a script
   zkcoord stack down                 stop both; their data stays
   zkcoord stack fetch                download what `up` will need, for later without a network
@@ -53,6 +61,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     status = actions.add_parser("status", help="say what runs, where")
     status.add_argument("--json", action="store_true", help="as JSON")
     fetch = actions.add_parser("fetch", help="download what `up` will need, and start nothing")
+    for action in (up, fetch):
+        action.add_argument(
+            "--kafka",
+            choices=("3.9", "4"),
+            help="which Kafka (default: the one before, else 3.9); 4 has no ZooKeeper underneath",
+        )
+    up.add_argument("--kraft", action="store_true", help="no ZooKeeper underneath Kafka 3.9, too")
     for action in (up, down, status, fetch):
         action.add_argument(
             "--dir",
@@ -75,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             _say("Nothing runs.")
             return EXIT_OK
         if args.stack_action == "fetch":
-            jars.resolve(jars.KAFKA, find_java(), _say)
+            jars.resolve(jars.KAFKA_4 if args.kafka == "4" else jars.KAFKA, find_java(), _say)
             return EXIT_OK
         return _show(stack.status(), args.json)
     except StackError as error:
@@ -93,11 +108,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _up(stack: Stack, args: argparse.Namespace) -> int:
-    status = stack.up(kafka=not args.no_kafka)
+    status = stack.up(not args.no_kafka, _kind(args.kafka, args.kraft))
     _table(status)
     folder = "" if args.dir == Path(DEFAULT_FOLDER) else f" --dir {args.dir}"
     _say(f"Stop with: zkcoord stack down{folder}")
     return EXIT_OK
+
+
+def _kind(version: str | None, kraft: bool) -> KafkaKind | None:
+    if version == "4":
+        return KafkaKind.KRAFT_4
+    if kraft:
+        return KafkaKind.KRAFT
+    return KafkaKind.ZOOKEEPER if version else None
 
 
 def _show(status: StackStatus, as_json: bool) -> int:

@@ -89,6 +89,14 @@ KAFKA = Artifact(
     megabytes=46,
     seconds=60,
 )
+KAFKA_4 = Artifact(
+    "org.apache.kafka",
+    "kafka_2.13",
+    "4.3.1",
+    LOCK_DIR / "kafka-4.3.1.lock",
+    megabytes=66,
+    seconds=60,
+)
 KAFKA_TOOLS = Artifact(
     "org.apache.kafka",
     "kafka-tools",

@@ -33,12 +33,14 @@ from typing import Any
 
 from zkcoord.errors import StackError
 from zkcoord.stack import jars
-from zkcoord.stack.java import find_java
+from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import HOST, free_port, is_free
 from zkcoord.stack.process import ProcessId, ServerProcess
 from zkcoord.stack.servers import (
+    CONTROLLER,
     STOP_TIMEOUT_S,
     KafkaBroker,
+    KRaftNode,
     ServerControls,
     ZooKeeperOptions,
     ZooKeeperServer,
@@ -51,6 +53,19 @@ SIGTERM_EXIT_STATUS = 128 + signal.SIGTERM
 
 def quiet(_: str) -> None:
     """Progress that is not shown."""
+
+
+class KafkaKind(str, Enum):
+    """Which Kafka a stack has. A folder stays with the one that it was begun with."""
+
+    ZOOKEEPER = "3.9 with ZooKeeper"
+    KRAFT = "3.9 with KRaft"
+    KRAFT_4 = "4 with KRaft"
+
+    @property
+    def artifact(self) -> jars.Artifact:
+        """What it runs from."""
+        return jars.KAFKA_4 if self is KafkaKind.KRAFT_4 else jars.KAFKA
 
 
 class ServerState(str, Enum):
@@ -114,17 +129,18 @@ class Stack:
         self.owned = owned
         self.zookeeper_options = zookeeper_options
         self.zookeeper: ZooKeeperServer | None = None
-        self.kafka: KafkaBroker | None = None
+        self.kafka: KafkaBroker | KRaftNode | None = None
 
-    def up(self, kafka: bool = True) -> StackStatus:
-        """Start what does not run and return when all of it serves. StackError, with nothing left
+    def up(self, kafka: bool = True, kind: KafkaKind | None = None) -> StackStatus:
+        """Start what does not run and return when all of it serves. `kind` None: the one that the
+        folder was begun with (else with ZooKeeper). StackError, with nothing left
         running that was not before, when it cannot.
         """
         java = find_java()
         jars.zookeeper_classpath()
         self.folder.mkdir(parents=True, exist_ok=True)
         if kafka:
-            jars.resolve(jars.KAFKA, java, self.progress)
+            jars.resolve((kind or _begun(_read_state(self.folder))).artifact, java, self.progress)
         started: list[ServerControls] = []
         with self._exclusive():
             state = _read_state(self.folder)
@@ -141,15 +157,8 @@ class Stack:
                 )
                 self._start(self.zookeeper, "ZooKeeper", started)
                 if kafka:
-                    port = _port(state, "kafka")
-                    self.kafka = KafkaBroker(
-                        self.folder / "kafka",
-                        port,
-                        self.zookeeper.address,
-                        java,
-                        self.owned,
-                        running=self._running(state, "kafka"),
-                        on_launch=partial(self._launched, state, "kafka", port),
+                    self.kafka = self._kafka(
+                        state, kind or _begun(state), self.zookeeper.address, java
                     )
                     self._start(self.kafka, "Kafka", started)
             # also a Ctrl-C: what was started is stopped, and the reason goes on
@@ -160,6 +169,36 @@ class Stack:
                 self._forget_stopped(state)
                 raise
         return self.status()
+
+    def _kafka(
+        self, state: dict[str, Any], kind: KafkaKind, zookeeper: str, java: Java
+    ) -> KafkaBroker | KRaftNode:
+        begun = _begun(state)
+        if "kafka" in state and begun is not kind:
+            raise StackError(
+                f"The stack in {self.folder} was begun with Kafka {begun.value}: use another folder"
+                f" (--dir) for Kafka {kind.value}."
+            )
+        port = _port(state, "kafka")
+        state["kafka"]["kind"] = kind.value
+        home, running = self.folder / "kafka", self._running(state, "kafka")
+        launched = partial(self._launched, state, "kafka", port)
+        if kind is KafkaKind.ZOOKEEPER:
+            return KafkaBroker(
+                home, port, zookeeper, java, self.owned, running=running, on_launch=launched
+            )
+        return KRaftNode(
+            home,
+            port,
+            java,
+            CONTROLLER,
+            _port(state, "controller"),
+            None,
+            kind.artifact,
+            self.owned,
+            running,
+            launched,
+        )
 
     def down(self) -> StackStatus:
         """Stop what runs, Kafka first; its data stays in the folder. Nothing happens when nothing
@@ -209,7 +248,7 @@ class Stack:
 
     def _launched(self, state: dict[str, Any], name: str, port: int, process_id: ProcessId) -> None:
         """Written down at once: whoever is killed while a server starts must not lose it."""
-        state[name] = {"port": port, **asdict(process_id)}
+        state[name] = {**_lasting(state[name]), "port": port, **asdict(process_id)}
         self._write(state)
 
     def _start(self, server: ServerControls, title: str, started: list[ServerControls]) -> None:
@@ -226,10 +265,10 @@ class Stack:
 
     def _forget_stopped(self, state: dict[str, Any]) -> None:
         """Keep the ports, drop the processes that do not run any more."""
-        for name in state:
+        for name, entry in state.items():
             process_id = _process_id(state, name)
             if process_id is not None and not process_id.alive():
-                state[name] = {"port": state[name]["port"]}
+                state[name] = _lasting(entry)
         self._write(state)
 
     def _write(self, state: dict[str, Any]) -> None:
@@ -252,13 +291,14 @@ def running_stack(
     kafka: bool = True,
     progress: jars.Progress = quiet,
     zookeeper_options: ZooKeeperOptions = ZooKeeperOptions(),
+    kind: KafkaKind | None = None,
 ) -> Iterator[Stack]:
     """A stack that is up inside the block and gone after it. In the main thread a SIGTERM becomes
     SystemExit, so that the block is left in order.
     """
     stack = Stack(folder, progress, owned=True, zookeeper_options=zookeeper_options)
     with terminable():
-        stack.up(kafka)
+        stack.up(kafka, kind)
         try:
             yield stack
         finally:
@@ -304,6 +344,16 @@ def _read_state(folder: Path) -> dict[str, Any]:
             " delete that folder."
         )
     return state
+
+
+def _begun(state: dict[str, Any]) -> KafkaKind:
+    """Which Kafka the folder was begun with."""
+    return KafkaKind(state.get("kafka", {}).get("kind", KafkaKind.ZOOKEEPER.value))
+
+
+def _lasting(entry: dict[str, Any]) -> dict[str, Any]:
+    """What is remembered of a server that does not run."""
+    return {name: entry[name] for name in ("port", "kind") if name in entry}
 
 
 def _port(state: dict[str, Any], name: str) -> int:

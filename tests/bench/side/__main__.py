@@ -39,7 +39,6 @@ from tests.bench.side.ground import Ground, ground
 from tests.bench.side.report import sections
 from tests.bench.side.rig import SideRig
 from tests.bench.side.systems import EVENTS, SYSTEMS, System, named
-from tests.harness.kraft import V4
 from tests.legacy.jars import V1_1, harness_classpath
 from zkcoord.demo.run import uninterrupted
 from zkcoord.stack import jars
@@ -123,7 +122,7 @@ def options_of(plan: Plan, sizes: Sequence[int]) -> dict[str, Any]:
         "rounds": asdict(plan.rounds),
         "seed": plan.seed,
         "beats_ms": {size: beat_ms(size) for size in sizes},
-        "kafka_4": V4.version,
+        "kafka_4": jars.KAFKA_4.version,
         "kafka_3": jars.KAFKA.version,
         "old_consumer": V1_1,
         "librdkafka": confluent_kafka.libversion()[0],

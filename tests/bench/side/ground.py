@@ -18,11 +18,11 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.harness.kafka import CHROOT, admin, await_partitions
-from tests.harness.kraft import KRaftNode
 from tests.harness.wait import wait_until
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_ports
 from zkcoord.stack.servers import OFFSETS_TOPIC_PARTITIONS, KafkaBroker, ZooKeeperServer
+from zkcoord.stack.servers.kraft import KRaftNode
 
 OFFSETS = "__consumer_offsets"
 DATA, COORDINATOR = 1, 2

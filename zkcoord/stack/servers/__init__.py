@@ -21,14 +21,17 @@ from zkcoord.stack.servers.java_process import (
     write_properties,
 )
 from zkcoord.stack.servers.kafka import KAFKA_HEAP_MB, OFFSETS_TOPIC_PARTITIONS, KafkaBroker
+from zkcoord.stack.servers.kraft import CONTROLLER, KRaftNode
 from zkcoord.stack.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperOptions, ZooKeeperServer
 
 __all__ = [
+    "CONTROLLER",
     "KAFKA_HEAP_MB",
     "OFFSETS_TOPIC_PARTITIONS",
     "START_TIMEOUT_S",
     "STOP_TIMEOUT_S",
     "JavaProcess",
+    "KRaftNode",
     "KafkaBroker",
     "ServerControls",
     "ZooKeeperEnsemble",

@@ -1,41 +1,26 @@
-"""Kafka 4 without ZooKeeper, for comparison only: zkcoord does not run on it. Two nodes at most:
-number 1 is controller and broker, number 2 a broker that can be killed while number 1 goes on.
-
-Its jars come like all others, by a lock file:
-
-    python -m tests.harness.kraft       fetches what is missing, for later without a network
-"""
+"""Kafka without ZooKeeper (KRaft): a node that is controller and broker, and brokers beside it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from zkcoord.errors import StackError
 from zkcoord.stack import jars
-from zkcoord.stack.java import Java, find_java
+from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST
-from zkcoord.stack.process import owned_command
-from zkcoord.stack.servers import (
-    KAFKA_HEAP_MB,
-    OFFSETS_TOPIC_PARTITIONS,
+from zkcoord.stack.process import ServerProcess, owned_command
+from zkcoord.stack.servers.java_process import (
     START_TIMEOUT_S,
     JavaProcess,
+    OnLaunch,
     accepts,
     write_properties,
 )
+from zkcoord.stack.servers.kafka import KAFKA_HEAP_MB, OFFSETS_TOPIC_PARTITIONS
 
-V4 = jars.Artifact(
-    "org.apache.kafka",
-    "kafka_2.13",
-    "4.3.1",
-    Path(__file__).parent / "kafka-4.3.1.lock",
-    megabytes=66,
-    seconds=60,
-)
 CLUSTER_ID = "c2lkZS1ieS1zaWRlLTAwMA"
 CONTROLLER = 1
 FORMAT_TIMEOUT_S = 120.0
@@ -43,7 +28,7 @@ FORMAT_TIMEOUT_S = 120.0
 
 class KRaftNode:
     """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the
-    usual ones.
+    usual ones, `artifact` is the release to run.
     """
 
     def __init__(
@@ -54,8 +39,13 @@ class KRaftNode:
         number: int,
         controller_port: int,
         config: Mapping[str, str] | None = None,
+        artifact: jars.Artifact = jars.KAFKA_4,
+        owned: bool = True,
+        running: ServerProcess | None = None,
+        on_launch: OnLaunch | None = None,
     ) -> None:
-        self.program = JavaProcess("Kafka 4 node", home, java, owned=True)
+        self.program = JavaProcess("Kafka node", home, java, owned, running, on_launch)
+        self.artifact = artifact
         self.port = port
         self.config = config
         self.number = number
@@ -107,15 +97,16 @@ class KRaftNode:
         (`tests.bench.side.ground`).
         """
         class_path = os.pathsep.join(
-            [jars.logging_classpath(), *map(str, jars.resolve(V4, self.program.java, progress))]
+            [
+                jars.logging_classpath(),
+                *map(str, jars.resolve(self.artifact, self.program.java, progress)),
+            ]
         )
         config = self._write_config()
         if not (self.home / "data" / "meta.properties").is_file():
             self._format(class_path, config)
         process = self.program.launch(class_path, ["kafka.Kafka", str(config)], KAFKA_HEAP_MB, {})
-        process.wait_ready(
-            lambda: accepts(self.port), START_TIMEOUT_S, f"Kafka 4 at {self.address}"
-        )
+        process.wait_ready(lambda: accepts(self.port), START_TIMEOUT_S, f"Kafka at {self.address}")
 
     def _format(self, class_path: str, config: Path) -> None:
         command = [
@@ -141,7 +132,7 @@ class KRaftNode:
         )
         if answer.returncode != 0:
             raise StackError(
-                f"The folder of Kafka 4 at {self.address} could not be formatted:"
+                f"The folder of Kafka at {self.address} could not be formatted:"
                 f" {answer.stdout[-300:]}{answer.stderr[-300:]}"
             )
 
@@ -172,17 +163,3 @@ class KRaftNode:
             "controlled.shutdown.enable": "false",
         }
         return write_properties(self.home, values, self.config)
-
-
-def main() -> int:
-    """Fetch what is missing, saying so."""
-    try:
-        jars.resolve(V4, find_java(), lambda sentence: print(sentence, flush=True))
-    except StackError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
