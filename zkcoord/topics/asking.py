@@ -25,7 +25,7 @@ from zkcoord.znodes.names import is_topic
 log = logging.getLogger(__name__)
 
 REQUEST_MS = 3_000
-FAILED_FOR_S = 30.0
+FAILED_FOR_S, FAILED_FOR_MAX_S = 1.0, 30.0
 ASKS_PER_CLIENT = 300
 SERVERS_SHOWN_MAX = 5
 NO_ERROR, UNKNOWN_TOPIC = 0, 3
@@ -74,7 +74,7 @@ class ClusterAsker:
         self._client: Any = None
         self._left = 0
         self._last = -1
-        self._failed: dict[int, float] = {}
+        self._pauses: dict[int, _Pause] = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -126,7 +126,7 @@ class ClusterAsker:
         ids = sorted(broker.node_id for broker in self._client._manager.cluster.brokers())
         now = time.monotonic()
         turn = [n for n in ids if n > self._last] + [n for n in ids if n <= self._last]
-        well = [n for n in turn if now - self._failed.get(n, -FAILED_FOR_S) >= FAILED_FOR_S]
+        well = [n for n in turn if n not in self._pauses or now >= self._pauses[n].until]
         failure: KafkaError | None = None
         for broker_id in well or turn or (None,):
             try:
@@ -134,11 +134,14 @@ class ClusterAsker:
             except KafkaError as error:
                 failure = error
                 if broker_id is not None:
-                    self._failed[broker_id] = time.monotonic()
+                    before = self._pauses.get(broker_id, _Pause())
+                    self._pauses[broker_id] = before.after_another(time.monotonic())
                 continue
             if broker_id is not None:
                 self._last = broker_id
-                self._failed.pop(broker_id, None)
+                self._pauses.pop(broker_id, None)
+            if said.brokers.keys() != set(ids):
+                self._left = 0  # the client would learn of them in minutes
             return said
         assert failure is not None
         raise failure
@@ -241,6 +244,19 @@ class AskingThread:
             self._said = ""
             log.info("brokers answer again")
         return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """For how long a broker that has not answered is left out: longer each time."""
+
+    until: float = 0.0
+    seconds: float = FAILED_FOR_S / 2
+
+    def after_another(self, now: float) -> _Pause:
+        """It has not answered again."""
+        seconds = min(2 * self.seconds, FAILED_FOR_MAX_S)
+        return _Pause(now + seconds, seconds)
 
 
 @dataclass(frozen=True, slots=True)

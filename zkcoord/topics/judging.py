@@ -3,8 +3,8 @@
 A broker may be behind: one that was paused, or has just started, says for a while what was so
 before. So only what cannot be of the past is believed at once: a topic that nobody has heard of,
 and partitions that are more. That a topic is gone, or another one of its name, is believed when it
-has been said again and again: by another broker, where there is one, and by none otherwise
-meanwhile. Partitions of a topic never become fewer.
+has been said again and again: by another broker, where there is one that answers, and by none
+otherwise meanwhile. Partitions of a topic never become fewer.
 
 Topics are told apart by their ids (KIP-516, Kafka 2.8 and later); where there are none, only one
 that was gone in between is another.
@@ -52,6 +52,13 @@ class KnownTopic:
     gone: bool = False
     found: bool = False
 
+    def is_unheard_of(self, said: SaidTopic) -> bool:
+        """Whether it is certainly none that there has been."""
+        return bool(said.topic_id and self.topic_id) and said.topic_id not in (
+            self.topic_id,
+            *self.former,
+        )
+
     def followed_by(self, said: SaidTopic) -> KnownTopic:
         """Another one of its name."""
         former = tuple(i for i in (*self.former, self.topic_id) if i and i != said.topic_id)
@@ -71,12 +78,14 @@ class TopicNews:
 class JudgingTimes:
     """`confirm_times` answers, over `confirm_ms`, make a change so that may be of the past; for one
     to the past itself (an id that another has followed, a topic that was gone) it takes
-    `past_factor` times as much.
+    `past_factor` times as much, and `alone_factor` times as long where one broker alone has said
+    it.
     """
 
     confirm_times: int = 3
     confirm_ms: int = 1_000
     past_factor: int = 10
+    alone_factor: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +158,8 @@ class TopicJudge:
         elif said is None or (not known.gone and _is_same(known, said)):
             self._doubts.pop(name, None)
             return None if said is None else self._as_far(name, known, said)
+        elif known.gone and known.is_unheard_of(said):
+            return self._believe(name, known.followed_by(said), anew=True)
         else:
             new = known.followed_by(said)
             is_past = said.topic_id in known.former or (known.gone and _is_same(known, said))
@@ -178,10 +189,10 @@ class TopicJudge:
             doubt = Doubt(said, now_ms, 0, frozenset())
         doubt = self._doubts[name] = doubt.again(answer.broker)
         factor = self._times.past_factor if is_past else 1
+        several = len(doubt.brokers) >= min(2, answer.brokers)
+        for_ms = self._times.confirm_ms * factor * (1 if several else self._times.alone_factor)
         return (
-            doubt.times >= self._times.confirm_times * factor
-            and now_ms >= doubt.since_ms + self._times.confirm_ms * factor
-            and len(doubt.brokers) >= min(2, answer.brokers)
+            doubt.times >= self._times.confirm_times * factor and now_ms >= doubt.since_ms + for_ms
         )
 
 
