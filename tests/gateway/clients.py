@@ -39,7 +39,7 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 class GatewayProcess:
     """`zkcoord gateway` as a process of its own; a context manager. `address` is what clients are
     told. With `named` brokers have no port of their own (--broker-hosts is among the arguments);
-    `files`: how many it may open.
+    `files`: how many it may open; `program`: a module that is another one in one respect.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class GatewayProcess:
         broker_id: int = 0,
         named: bool = False,
         files: int | None = None,
+        program: str = "zkcoord.cli.main",
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
@@ -59,6 +60,7 @@ class GatewayProcess:
         self.broker_id = broker_id
         self.named = named
         self.files = files
+        self.program = program
         self.log_path = home / "gateway.log"
         self.process = self._start()
 
@@ -74,7 +76,7 @@ class GatewayProcess:
                 [
                     sys.executable,
                     "-m",
-                    "zkcoord.cli.main",
+                    self.program,
                     "gateway",
                     "--zookeeper",
                     self.zookeeper,
