@@ -21,7 +21,7 @@ from typing import Any
 from tests.harness.command import environment
 from tests.harness.wait import wait_until
 from zkcoord.errors import StackError
-from zkcoord.stack import jars
+from zkcoord.stack import class_data, jars
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import free_port
 
@@ -148,8 +148,10 @@ def java_tool(
     version: str, java: Java, name: str, *arguments: str, timeout_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end."""
+    jars_of_it = tools_classpath(version, java)
+    quick = (*java.flags, *class_data.options(java, jars_of_it))
     return subprocess.run(
-        [str(java.executable), "-cp", tools_classpath(version, java), name, *arguments],
+        [str(java.executable), *quick, "-cp", jars_of_it, name, *arguments],
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -162,11 +164,14 @@ def console_consumer(
     version: str, java: Java, bootstrap: str, topic: str, group: str, *more: str
 ) -> Iterator[list[str]]:
     """Kafka's console consumer while it is on; the lines that it has printed."""
+    jars_of_it = tools_classpath(version, java)
     process = subprocess.Popen(
         [
             str(java.executable),
+            *java.flags,
+            *class_data.options(java, jars_of_it),
             "-cp",
-            tools_classpath(version, java),
+            jars_of_it,
             CONSOLE,
             "--bootstrap-server",
             bootstrap,

@@ -42,6 +42,12 @@ def test_one_is_taken_for_its_class_path_and_for_no_other(
     assert class_data.options(java, path) == []
 
 
+def test_what_is_there_is_not_made_again(made: tuple[Java, str]) -> None:
+    java, path = made
+    with class_data.making(java, path) as making:
+        assert making == java
+
+
 def test_a_java_that_makes_none_leaves_nothing(made: tuple[Java, str], tmp_path: Path) -> None:
     java, _ = made
     with class_data.making(java, str(tmp_path / "a.jar")):

@@ -41,6 +41,9 @@ def making(java: Java, class_path: str) -> Iterator[Java]:
     been stopped by then, not killed.
     """
     archive = archive_of(java, class_path)
+    if archive.is_file():
+        yield java
+        return
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         partial = Path(folder) / archive.name
