@@ -51,6 +51,7 @@ lint: setup ## format, lint rules and types (seconds); the first two are mended 
 
 test: setup lint ## the gate (make lint), then every test but the nightly ones
 	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch && $(PY) -m tests.gateway.clients)
+	@$(PY) -m tests.harness.archives
 	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
 stress: setup ## the lease's and the data path's suites 200 times, while Python changes threads every microsecond (minutes)

@@ -22,9 +22,10 @@ value_type.FREEZE = True
 from tests.harness import kafka as kafka_harness
 from tests.harness import parsing
 from tests.harness.proxy import Proxy
+from tests.harness.quick_java import quick_java
 from tests.harness.zookeeper import OLDEST, Ensemble, fresh_chroot, of_release, start_server
 from zkcoord.stack import ports
-from zkcoord.stack.java import Java, find_java
+from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker, ZooKeeperServer
 
 # as a shell's `make test &` leaves it, and children would inherit: tests that interrupt them need
@@ -100,7 +101,7 @@ def handlers_of_signals() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def java() -> Java:
     """The Java that runs the servers."""
-    return find_java()
+    return quick_java()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,9 @@ from tests.check.old_world import old_world
 from tests.harness.kafka import create_topic, group_member, produce_numbered, unique
 from tests.harness.wait import wait_until
 from tests.kafka.groups import PATIENCE_S
+from zkcoord.admin import kafka_groups
 from zkcoord.admin.kafka_groups import KafkaGroups
+from zkcoord.cli import check
 from zkcoord.cli.main import main
 from zkcoord.core.model import TopicPartition
 from zkcoord.stack.servers import KafkaBroker
@@ -63,9 +66,10 @@ def test_offsets_that_only_kafka_has_and_no_broker_to_ask(
     kafka_zk_hosts: str,
     zk_hosts: str,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Old consumers with offsets.storage=kafka: named. And who asks for Kafka is told that nobody
-    answered.
+    answered, here without the half minute in which somebody might.
     """
     topic, group = create_topic(kafka_broker.address, unique("orders"), 2), unique("billing")
     with old_world(kafka_zk_hosts) as here, KafkaGroups((kafka_broker.address,)) as groups:
@@ -80,6 +84,8 @@ def test_offsets_that_only_kafka_has_and_no_broker_to_ask(
     with old_world(zk_hosts) as here:
         here.topic("orders", 1)
         here.healthy("sound", "orders", 1)
+        monkeypatch.setattr(check, "KafkaGroups", partial(KafkaGroups, deadline_s=1.0))
+        monkeypatch.setattr(kafka_groups, "REQUEST_MS", 1_000)
         for more in ([], ["--bootstrap-servers", "127.0.0.1:1"]):
             assert main(["check", "--kafka", "--zookeeper", zk_hosts, *more]) == 1
             out, err = capsys.readouterr()

@@ -21,7 +21,7 @@ from typing import Any
 from tests.harness.command import environment
 from tests.harness.wait import wait_until
 from zkcoord.errors import StackError
-from zkcoord.stack import jars
+from zkcoord.stack import class_data, jars
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import free_port
 
@@ -39,7 +39,7 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 class GatewayProcess:
     """`zkcoord gateway` as a process of its own; a context manager. `address` is what clients are
     told. With `named` brokers have no port of their own (--broker-hosts is among the arguments);
-    `files`: how many it may open.
+    `files`: how many it may open; `program`: a module that is another one in one respect.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class GatewayProcess:
         broker_id: int = 0,
         named: bool = False,
         files: int | None = None,
+        program: str = "zkcoord.cli.main",
     ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
@@ -59,6 +60,7 @@ class GatewayProcess:
         self.broker_id = broker_id
         self.named = named
         self.files = files
+        self.program = program
         self.log_path = home / "gateway.log"
         self.process = self._start()
 
@@ -74,7 +76,7 @@ class GatewayProcess:
                 [
                     sys.executable,
                     "-m",
-                    "zkcoord.cli.main",
+                    self.program,
                     "gateway",
                     "--zookeeper",
                     self.zookeeper,
@@ -146,8 +148,10 @@ def java_tool(
     version: str, java: Java, name: str, *arguments: str, timeout_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end."""
+    jars_of_it = tools_classpath(version, java)
+    quick = (*java.flags, *class_data.options(java, jars_of_it))
     return subprocess.run(
-        [str(java.executable), "-cp", tools_classpath(version, java), name, *arguments],
+        [str(java.executable), *quick, "-cp", jars_of_it, name, *arguments],
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -160,11 +164,14 @@ def console_consumer(
     version: str, java: Java, bootstrap: str, topic: str, group: str, *more: str
 ) -> Iterator[list[str]]:
     """Kafka's console consumer while it is on; the lines that it has printed."""
+    jars_of_it = tools_classpath(version, java)
     process = subprocess.Popen(
         [
             str(java.executable),
+            *java.flags,
+            *class_data.options(java, jars_of_it),
             "-cp",
-            tools_classpath(version, java),
+            jars_of_it,
             CONSOLE,
             "--bootstrap-server",
             bootstrap,

@@ -10,11 +10,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from consumer.gateway.operation.open_files import OWN, PER_CONNECTION
+from tests.gateway import looking_often
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
 from tests.gateway.raw_client import RawClient
 from tests.harness.command import Running, run
@@ -35,11 +37,11 @@ LONG_NAME = "o" * 300
 class Watched:
     """A gateway with a port for HTTP."""
 
-    def __init__(self, home: Path, zookeeper: str, broker: str, files: int | None = None) -> None:
+    def __init__(self, home: Path, zookeeper: str, broker: str, **how: Any) -> None:
         home.mkdir()
         self.port = free_port()
         options = ("--http-port", str(self.port))
-        self.process = GatewayProcess(home, zookeeper, broker, *options, files=files)
+        self.process = GatewayProcess(home, zookeeper, broker, *options, **how)
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body."""
@@ -61,6 +63,15 @@ class Watched:
 def gateway(kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path) -> Iterator[Watched]:
     """One beside a coordinator."""
     watched = Watched(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address)
+    with coordinator(kafka_zk_hosts), watched.process:
+        yield watched
+
+
+@pytest.fixture
+def looking(kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path) -> Iterator[Watched]:
+    """The same, and it looks for split groups all the time."""
+    program = looking_often.__name__
+    watched = Watched(tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address, program=program)
     with coordinator(kafka_zk_hosts), watched.process:
         yield watched
 
@@ -112,24 +123,23 @@ def test_it_is_watched_and_ends_in_order(gateway: Watched, topic: str) -> None:
         client.close()
 
 
-@pytest.mark.slow  # a gateway looks every 30 s
 def test_a_client_that_goes_to_the_brokers_by_itself_is_named(
-    gateway: Watched, topic: str, kafka_broker: KafkaBroker
+    looking: Watched, topic: str, kafka_broker: KafkaBroker
 ) -> None:
     group = unique("g")
-    ours = Librdkafka(gateway.process.address, group, topic)
+    ours = Librdkafka(looking.process.address, group, topic)
     shared([ours], PARTITIONS)
     theirs = Librdkafka(kafka_broker.address, group, topic, **{"client.id": "by-itself"})
     shared([theirs], PARTITIONS)
     wait_until(
-        lambda: gateway.sample("zkcoord_gateway_groups_split") == 1, PATIENCE_S, "a split group"
+        lambda: looking.sample("zkcoord_gateway_groups_split") == 1, PATIENCE_S, "a split group"
     )
-    (found,) = json.loads(gateway.get("/groups")[1])["groups"]
+    (found,) = json.loads(looking.get("/groups")[1])["groups"]
     assert found["group"] == group and "by-itself" in found["in_kafka"][0]
-    assert gateway.process.log().count("is split: members of it are here, and 1 in") == 1
+    assert looking.process.log().count("is split: members of it are here, and 1 in") == 1
     theirs.close()
     wait_until(
-        lambda: gateway.sample("zkcoord_gateway_groups_split") == 0, PATIENCE_S, "one coordinator"
+        lambda: looking.sample("zkcoord_gateway_groups_split") == 0, PATIENCE_S, "one coordinator"
     )
     ours.close()
 

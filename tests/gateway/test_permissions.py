@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Iterator
@@ -208,13 +209,18 @@ def test_who_has_given_no_password_is_closed_whatever_it_asks(
     """Each request of a group, at each version, as the first of a connection. (Offsets within a
     transaction are refused to everybody.)
     """
-    for key, version, request in requests():
-        if key in frames.TRANSACTIONS:
-            continue
-        with socket.create_connection((HOST, gateway.broker_port), PATIENCE_S) as client:
+    with contextlib.ExitStack() as clients:
+        asked = []
+        for key, version, request in requests():
+            if key in frames.TRANSACTIONS:
+                continue
+            address = (HOST, gateway.broker_port)
+            client = clients.enter_context(socket.create_connection(address, PATIENCE_S))
             client.sendall(framed(version, request))
-            client.settimeout(PATIENCE_S)
-            assert client.recv(4) == b"", f"API {key} version {version} was answered"
+            asked.append((client, f"API {key} version {version}"))
+        assert asked
+        for client, what in asked:
+            assert client.recv(4) == b"", f"{what} was answered"
     text = run(tmp_path, "groups", "list", "--json", "--zookeeper", guarded.zookeeper).stdout
     assert '"g"' not in text
 

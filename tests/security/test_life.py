@@ -26,6 +26,7 @@ from zkcoord.znodes.paths import Layout
 
 PEM = Path(__file__).parents[1] / "zk" / "pem"
 NODES_MIN = 15
+GRACE_MS = 1_000  # what it owns goes to others after this, and the test waits for that
 
 
 def live(rig: Rig, roles: Roles, coordinator: dict[str, Any], member: dict[str, Any]) -> None:
@@ -41,7 +42,7 @@ def live(rig: Rig, roles: Roles, coordinator: dict[str, Any], member: dict[str, 
     a = rig.member("a", "orders").fetches(*orders)
     a.positions[orders[0]] = 7
     assert a.commit({orders[0]: 7}).outcome is msg.CommitOutcome.OK
-    b = rig.member("b", "orders", instance="i", grace_ms=30_000).joined()
+    b = rig.member("b", "orders", instance="i", grace_ms=GRACE_MS).joined()
     a.wait(lambda: len(a.fetching()) == len(b.fetching()) == 1, "one partition each")
     a.subscribe("orders", "more").wait(lambda: more[0] in a.fetching(), "the other topic")
     rig.zk.set(rig.layout.offset(GROUP, more[0]), b"5")

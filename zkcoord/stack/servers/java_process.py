@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from zkcoord.errors import StackError
+from zkcoord.stack import class_data
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import HOST
 from zkcoord.stack.process import ProcessId, ServerProcess
@@ -97,6 +98,7 @@ class JavaProcess:
             f"-Xmx{heap_mb}m",
             "-XX:+UseSerialGC",
             "-Xshare:auto",
+            *class_data.options(self.java, class_path),
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={logging}",
             "-Dzookeeper.jmx.log4j.disable=true",
