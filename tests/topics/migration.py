@@ -30,7 +30,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewPartitions, NewTopic
 from kafka.errors import KafkaError
 
-from tests.acceptance.test_rolling_restart import leader
+from tests.acceptance.test_rolling_restart import leader, owned
 from tests.harness.command import Running
 from tests.harness.wait import wait_until
 from tests.kafka.test_processes import Process, process
@@ -42,6 +42,7 @@ SERVED_MS_MAX = 2_000
 PATIENCE_S = 120.0
 STEADY, FAMILY = "steady", "family"
 SETTLED_S = 3.0
+ERRORS_SHOWN = 10
 
 
 @dataclass
@@ -106,10 +107,18 @@ class Journey:
         self.found = Findings()
         self._coordinators: list[Running] = []
         self._ends = ExitStack()
+        self._members: list[Process] = []
         self._count = 0
 
     def run(self) -> Findings:
-        """All of it."""
+        """All of it. What is waited for in vain is raised with what members have said."""
+        try:
+            return self._run()
+        except AssertionError as error:
+            said = [line for one in self._members for line in one.errors[-ERRORS_SHOWN:]]
+            raise AssertionError(f"{error}\n{''.join(said)}") from error
+
+    def _run(self) -> Findings:
         with self._ends:
             self._ends.callback(self.cluster.stop)
             self.cluster.start()
@@ -146,16 +155,10 @@ class Journey:
         self._coordinators.append(self._ends.enter_context(Running(home, *options)))
 
     def _member(self, *arguments: str) -> Process:
-        return self._ends.enter_context(
-            process(
-                "--zookeeper",
-                self.cluster.zookeeper.address,
-                "--commit",
-                "sync",
-                "--listener",
-                *arguments,
-            )
-        )
+        zookeeper = ("--zookeeper", self.cluster.zookeeper.address)
+        one = process(*zookeeper, "--commit", "sync", "--listener", *arguments)
+        self._members.append(self._ends.enter_context(one))
+        return self._members[-1]
 
     def _admin(self, ask: Callable[[KafkaAdminClient], Any]) -> None:
         """Once a broker takes it."""
@@ -271,16 +274,6 @@ class Journey:
         slow = [ms for ms in self.found.all_ms if ms > SERVED_MS_MAX]
         if slow:
             self.found.faults.append(f"served later than {SERVED_MS_MAX} ms: {slow}")
-
-
-def owned(of: Process) -> set[str]:
-    """What a process has been given and not lost again, as its listener heard it."""
-    found: set[str] = set()
-    for line in of.of("called"):
-        (found.update if line["callback"] == "assigned" else found.difference_update)(
-            line["partitions"]
-        )
-    return found
 
 
 def first_of(member: Process, tp: str, seen: int) -> int:
