@@ -51,6 +51,11 @@ class TopicIndex:
         found = self._of.get(group)
         return tuple(found.subscriptions) if found is not None else ()
 
+    def topics(self, group: str) -> frozenset[str]:
+        """The topics that a group's members name."""
+        found = self._of.get(group)
+        return frozenset(found.topics) if found is not None else frozenset()
+
     def take(
         self, group: str, names: Iterable[str], members: Mapping[str, Member], away: set[str]
     ) -> list[Pattern]:
