@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.topics.cluster_side import OPTIONS, TREE, Side
-from zkcoord.topics.finding import ASK_EVERY_MS
+from zkcoord.topics.finding import ASK_EVERY_MS, READ_EVERY_MS
 from zkcoord.topics.judging import KnownTopic, SaidTopic
 from zkcoord.topics.options import TopicSourceKind
 from zkcoord.zk.port import Delete, SetData
@@ -74,7 +74,7 @@ def test_a_broker_that_moves_is_found_where_it_is() -> None:
     side = auto("t")
     moved = b'{"version":1,"host":"moved","port":9099}'
     side.write(SetData(BROKER_1, moved, -1))
-    side.wait(3 * OPTIONS.refresh_ms)
+    side.wait(READ_EVERY_MS + 3 * OPTIONS.refresh_ms)
     assert side.zk.tree.nodes[TREE.broker(1)].data == moved
 
 

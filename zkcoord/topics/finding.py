@@ -10,7 +10,7 @@ has none underneath decides, or any that answers where ZooKeeper has never heard
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from zkcoord.core.events import Record
 from zkcoord.topics.asking import Asking, SaidCluster
@@ -36,6 +36,7 @@ from zkcoord.znodes.paths import BROKERS
 
 BROKERS_MAX = 2_000
 ASK_EVERY_MS = 5_000
+READ_EVERY_MS = 10_000
 
 
 class FrozenTree:
@@ -61,7 +62,9 @@ class FrozenTree:
         self._options = options
         self._done = done
         self._look_at_ms: int | None = None
-        self._ask_at_ms = 0
+        self._ask_at_ms = self._read_at_ms = 0
+        self._kept: dict[str, bytes] = {}
+        self._there: tuple[list[str], list[str]] = ([], [])
         self._tried = False
         self._told = ""
 
@@ -98,26 +101,31 @@ class FrozenTree:
             return self._port.make(self._tree.above(), self._look)
         ids = [name for name in names_of(live) if is_number(name)][:BROKERS_MAX]
         ours = [name for name in names_of(kept) if is_number(name)][:BROKERS_MAX]
+        never = isinstance(live, Missing)
+
+        def known() -> None:
+            away = not ids or bool(self._kept.keys() - set(ids))
+            if away and self._clock() >= self._ask_at_ms:
+                return self._question(cluster_of(cluster), never)
+            return self._again()
+
+        if (ids, ours) == self._there and self._clock() < self._read_at_ms:
+            return known()
+        return self._read_brokers(ids, ours, known)
+
+    def _read_brokers(self, ids: list[str], ours: list[str], done: Callable[[], None]) -> None:
+        """Where they are, once others are there, and now and then: one may have moved."""
         paths = [f"{BROKERS}/{n}" for n in ids] + [self._tree.broker(int(n)) for n in ours]
 
         def read(found: list[ReadAnswer]) -> None:
-            known = {
-                name: answer.data
-                for name, answer in zip(ours, found[len(ids) :], strict=True)
-                if isinstance(answer, Node)
-            }
-            there = {
-                name: answer.data
-                for name, answer in zip(ids, found, strict=False)
-                if isinstance(answer, Node)
-            }
-            self._keep(there, known)
-            never = isinstance(live, Missing)
-            if self._clock() >= self._ask_at_ms and (not ids or known.keys() - set(ids)):
-                return self._question(known.values(), cluster_of(cluster), never)
-            return self._again()
+            there = dict(zip(ids, found, strict=False))
+            kept = dict(zip(ours, found[len(ids) :], strict=True))
+            self._kept = {n: a.data for n, a in kept.items() if isinstance(a, Node)}
+            self._keep({n: a.data for n, a in there.items() if isinstance(a, Node)}, self._kept)
+            self._there, self._read_at_ms = (ids, ours), self._clock() + READ_EVERY_MS
+            done()
 
-        return self._port.read([GetData(path) for path in paths], read)
+        self._port.read([GetData(path) for path in paths], read)
 
     def _again(self) -> None:
         self._look_at_ms = self._clock() + self._options.refresh_ms
@@ -134,7 +142,7 @@ class FrozenTree:
         for op in ops:
             self._port.write([op], lambda refused: None)
 
-    def _question(self, nodes: Iterable[bytes], cluster: str, never: bool) -> None:
+    def _question(self, cluster: str, never: bool) -> None:
         def answered(said: SaidCluster | None) -> None:
             if self._port.dead:
                 return None
@@ -145,7 +153,7 @@ class FrozenTree:
             self._ask_at_ms = self._clock() + ASK_EVERY_MS
             return self._again()
 
-        self._ask(frozenset(), servers_of(nodes, self._options.protocol), answered)
+        self._ask(frozenset(), servers_of(self._kept.values(), self._options.protocol), answered)
 
     def _is_it(self, said: SaidCluster, cluster: str, never: bool) -> bool:
         if cluster and said.cluster_id and said.cluster_id != cluster:

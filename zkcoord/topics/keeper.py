@@ -211,7 +211,8 @@ class TopicKeeper:
             unmentioned = judge.unmentioned(said.answer)
             self._unmentioned = [one for one in unmentioned if one not in self._hidden]
         else:
-            self._hidden |= names - said.answer.topics.keys() - said.answer.missing
+            silent = names & judge.known.keys() - said.answer.topics.keys() - said.answer.missing
+            self._hidden |= silent
             self._unmentioned = [one for one in self._unmentioned if one not in names]
         self._hidden -= said.answer.topics.keys()
         if judge.doubted or self._unmentioned:
