@@ -23,6 +23,7 @@ from zkcoord.demo.state import ConsumerPhase, GroupShown, ProcessKind
 from zkcoord.demo.story import ScenarioJournal
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.ports import free_port
+from zkcoord.stack.stack import KafkaKind
 from zkcoord.verdict import engine
 
 READY_TIMEOUT_S = 0.5
@@ -108,6 +109,8 @@ class Cast:
             "--journal-dir",
             str(journal),
         ]
+        if self.options.kafka is not KafkaKind.ZOOKEEPER:
+            flags += ["--bootstrap-servers", self.addresses.kafka]
         self.start(
             name, ProcessKind.COORDINATOR, ["zkcoord.cli.main", "coordinator", *flags], "output"
         )

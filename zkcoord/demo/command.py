@@ -22,6 +22,7 @@ from zkcoord.demo.options import FAST, FULL, TINY, Break, DemoOptions, Pace
 from zkcoord.demo.run import run
 from zkcoord.demo.scenario import Scenario
 from zkcoord.errors import ZkcoordError
+from zkcoord.stack.stack import KafkaKind
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 EXAMPLES = """\
@@ -30,6 +31,7 @@ examples:
   python -m zkcoord.demo --fast                the same story in well under a minute, for CI
   python -m zkcoord.demo --break two-owners    with a fault that the verdict must find: it must fail
   python -m zkcoord.demo --dir run --seed 7    keep everything under ./run
+  python -m zkcoord.demo --kafka 4             beside Kafka 4, which has no ZooKeeper underneath
 """
 
 
@@ -124,10 +126,26 @@ def parser(program: DemoProgram) -> argparse.ArgumentParser:
         help="where picture and report go (default: build/reports)",
     )
     p.add_argument("--seed", type=int, default=0, help="which consumers leave and die")
+    add_kafka(p)
     if program.has_spark:
         p.add_argument("--no-spark", action="store_true", help="without the Spark application")
     p.add_argument("--no-live", action="store_true", help="lines instead of a live view")
     return p
+
+
+def add_kafka(p: argparse.ArgumentParser) -> None:
+    """On which Kafka."""
+    p.add_argument(
+        "--kafka",
+        choices=("3.9", "4"),
+        default="3.9",
+        help="which Kafka (default: 3.9); 4 has no ZooKeeper underneath",
+    )
+
+
+def kafka_of(args: argparse.Namespace) -> KafkaKind:
+    """What `add_kafka` has been given."""
+    return KafkaKind.KRAFT_4 if args.kafka == "4" else KafkaKind.ZOOKEEPER
 
 
 def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
@@ -161,6 +179,7 @@ def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
         name=program.name,
         with_spark=program.has_spark and not args.no_spark,
         step_timeout_s=program.step_timeout_s,
+        kafka=kafka_of(args),
     )
     status = EXIT_FAILED
     try:

@@ -18,6 +18,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ScenarioError
+from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.paths import Layout
 
 SAMPLE_S = 0.5
@@ -82,7 +83,10 @@ class OffsetObserver:
     def topic_changed_ns(self) -> int:
         """When the topic's partitions were written last (ZooKeeper's time, to the millisecond)."""
         with asking():
-            _, stat = self._client.get(Layout.DRAFT.topic(self.topic))
+            try:
+                _, stat = self._client.get(CLUSTER_TREE.topic(self.topic))
+            except NoNodeError:  # Kafka has ZooKeeper underneath, and a node of its own
+                _, stat = self._client.get(Layout.DRAFT.topic(self.topic))
         return int(stat.mtime) * 1_000_000
 
     def gateways(self) -> int:

@@ -8,6 +8,8 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
+from zkcoord.stack.stack import KafkaKind
+
 TOPIC = "orders"
 GROUP = "demo"
 
@@ -47,7 +49,7 @@ class DemoOptions:
     """One run. `folder` gets everything that it writes, except the reports, which go to `reports`
     and whose names begin with `name`; with `keep_folder` False it is removed afterwards.
     `step_timeout_s` is the longest that a step may take to be balanced again. `assignor`: the only
-    one that every member names; "": each what it has by itself.
+    one that every member names; "": each what it has by itself. `kafka`: on which Kafka.
     """
 
     folder: Path
@@ -66,3 +68,4 @@ class DemoOptions:
     max_poll_records: int = 100
     batch_delay_ms: int = 20
     assignor: str = ""
+    kafka: KafkaKind = KafkaKind.ZOOKEEPER

@@ -30,7 +30,7 @@ def run(options: DemoOptions, view: View, play: Callable[[Cast], None]) -> int:
     """
     began = time.monotonic()
     failure: str | None = None
-    with running_stack(options.folder / "stack", progress=view.say) as stack:
+    with running_stack(options.folder / "stack", progress=view.say, kind=options.kafka) as stack:
         story = ScenarioJournal(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
         cast: Cast | None = None
         try:

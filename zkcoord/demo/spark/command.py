@@ -20,7 +20,7 @@ from consumer.spark.audit import report
 from consumer.spark.audit.run import SparkAudit
 from zkcoord.demo import summary
 from zkcoord.demo.cast import Addresses, Cast
-from zkcoord.demo.command import EXIT_FAILED, EXIT_INTERRUPTED, DemoParser
+from zkcoord.demo.command import EXIT_FAILED, EXIT_INTERRUPTED, DemoParser, add_kafka, kafka_of
 from zkcoord.demo.live import PlainView
 from zkcoord.demo.options import Break, DemoOptions, Pace
 from zkcoord.demo.run import keep, uninterrupted
@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="where the report goes (default: build/reports)",
     )
+    add_kafka(p)
     return p
 
 
@@ -86,7 +87,7 @@ def run(options: DemoOptions, view: PlainView) -> int:
     """
     began = time.monotonic()
     failure: str | None = None
-    with running_stack(options.folder / "stack", progress=view.say) as stack:
+    with running_stack(options.folder / "stack", progress=view.say, kind=options.kafka) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         story = ScenarioJournal(options.folder / "run" / engine.SCENARIO / "steps.jsonl", view.say)
         cast = Cast(
@@ -175,6 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         keep_folder=args.dir is not None,
         name=NAME,
         step_timeout_s=STEP_TIMEOUT_S,
+        kafka=kafka_of(args),
     )
     view = PlainView()
     status = EXIT_FAILED
