@@ -387,19 +387,25 @@ class FetchClient:
                 return False
             policy = OffsetSpec.EARLIEST
         self.look_up(
-            {tp: OffsetSpec.EARLIEST if tp in earliest else policy for tp in partitions}, done
+            {tp: OffsetSpec.EARLIEST if tp in earliest else policy for tp in partitions},
+            done,
+            afresh=bool(earliest),
         )
         return True
 
     def look_up(
-        self, specs: Mapping[TopicPartition, int], done: Callable[[dict[TopicPartition, int]], None]
+        self,
+        specs: Mapping[TopicPartition, int],
+        done: Callable[[dict[TopicPartition, int]], None],
+        afresh: bool = False,
     ) -> None:
         """Ask where logs begin (-2) and end (-1), as `specs` says; `done` gets what was found
-        (nothing on errors), on the IO thread.
+        (nothing on errors), on the IO thread. `afresh`: what is known of them may be of a topic
+        before.
         """
         try:
             future = self.partition_fetcher._manager.call_soon(
-                self.partition_fetcher.look_up_async, specs, self._timeout_ms
+                self.partition_fetcher.look_up_async, specs, self._timeout_ms, afresh
             )
         except RuntimeError as e:  # closed under whoever asks
             self._not_found(len(specs), e)

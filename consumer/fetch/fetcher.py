@@ -47,7 +47,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from consumer.fetch.broker_log import BrokerLog
 from consumer.fetch.buffer import FetchBuffer
 from consumer.fetch.decoder import RecordsFrom
-from consumer.fetch.metadata import MetadataRequests
+from consumer.fetch.metadata import MetadataRequests, OffsetLookUp
 from consumer.fetch.requests import FetchRequests
 from consumer.options import MAX_BUFFERED_BYTES
 from zkcoord.zk.bell import Bell
@@ -58,7 +58,6 @@ BRIDGE_MS = 30
 BRIDGE_ROUNDS_MAX = 50
 FIRST_FETCH_PARTITION_BYTES_MAX = 256 * 1024
 METADATA_TRIES_MAX = 100
-LOOK_UP_TRIES_MAX = 3
 VALIDATE_EVERY_S = 0.1
 
 Partitions = Collection[TopicPartition]
@@ -476,18 +475,11 @@ class PartitionFetcher(Fetcher):
         )
 
     async def look_up_async(
-        self, specs: Mapping[TopicPartition, int], timeout_ms: int
+        self, specs: Mapping[TopicPartition, int], timeout_ms: int, afresh: bool = False
     ) -> dict[TopicPartition, int]:
-        """Beginning (-2) or end (-1) offsets, as `specs` says, of those partitions that exist and
-        have a leader.
-        """
-        for _ in range(LOOK_UP_TRIES_MAX):
-            unknown = [tp for tp in specs if not self.metadata.has_leader(tp)]
-            if not unknown or not await self.metadata.learn_async(unknown):
-                break
-        known = {tp: spec for tp, spec in specs.items() if self.metadata.has_leader(tp)}
-        found = await self._fetch_offsets_by_times_async(known, timeout_ms)
-        return {tp: answer.offset for tp, answer in found.items()}
+        """See `OffsetLookUp`."""
+        ask = OffsetLookUp(self.metadata, self._fetch_offsets_by_times_async)
+        return await ask.found_async(specs, timeout_ms, afresh)
 
 
 async def _settled(future: Any) -> None:

@@ -1,13 +1,14 @@
 """Metadata without noise. Topics are tracked only once they exist; an unknown one is asked for
 directly, without kafka-python's 100 ms between refreshes and without its error per try. What is
 assigned is tracked, or the next refresh would forget its leader; after many tries also where it is
-still unknown.
+still unknown. And where the logs of partitions begin and end, as their leaders say.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Container
+import time
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping
 from typing import Any
 
 import kafka.errors
@@ -17,6 +18,10 @@ from kafka.structs import TopicPartition
 log = logging.getLogger(__name__)
 
 METADATA_RETRY_MS = 20
+TRIES_MAX = 3
+TRY_MS = 1_000
+
+Ask = Callable[[Mapping[TopicPartition, int], int], Awaitable[Mapping[TopicPartition, Any]]]
 
 
 class MetadataRequests:
@@ -87,3 +92,39 @@ class MetadataRequests:
                 lane, broker.host, broker.port, broker.rack
             )
         return lane
+
+
+class OffsetLookUp:
+    """Asks as kafka-python does (`ask`, with a time-out in milliseconds), but does not stay with
+    the leaders that it knew: kafka-python refreshes those of topics that are assigned, and where
+    another broker leads a topic that was deleted and made again, the one before refuses for ever.
+    """
+
+    def __init__(self, metadata: MetadataRequests, ask: Ask) -> None:
+        self._metadata = metadata
+        self._ask = ask
+
+    async def found_async(
+        self, specs: Mapping[TopicPartition, int], timeout_ms: int, afresh: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Beginning (-2) or end (-1) offsets, as `specs` says, of those partitions that exist and
+        have a leader. `afresh`: what is known of their leaders may be of a topic before. Raises
+        `KafkaTimeoutError`.
+        """
+        if afresh:
+            await self._metadata.learn_async(list(specs))
+        for _ in range(TRIES_MAX):
+            unknown = [tp for tp in specs if not self._metadata.has_leader(tp)]
+            if not unknown or not await self._metadata.learn_async(unknown):
+                break
+        known = {tp: spec for tp, spec in specs.items() if self._metadata.has_leader(tp)}
+        until = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_ms = int((until - time.monotonic()) * 1000)
+            try:
+                found = await self._ask(known, max(1, min(left_ms, TRY_MS)))
+            except kafka.errors.KafkaTimeoutError:
+                if left_ms <= TRY_MS or not await self._metadata.learn_async(list(known)):
+                    raise
+            else:
+                return {tp: answer.offset for tp, answer in found.items()}
