@@ -305,15 +305,14 @@ class Coordinator:
         group = self.groups.get(name)
         now = group.view.members if group is not None else {}
         away = group.static_members.topics_away() if group is not None else set()
-        topics, patterns = self.index.topics(name), set(self.index.patterns(name))
-        for pattern in self.index.take(name, members, now, away):
-            self.world.matches.pop(pattern, None)
+        named = self.index.take(name, members, now, away)
         # of these nothing was filed while nobody named them: they may have been made again
-        new = self.index.topics(name) - topics
-        for pattern in set(self.index.patterns(name)) - patterns:
-            new |= self.world.matches.get(pattern, frozenset())
-        if new and group is not None:
-            group.view.refile_topics(new)
+        for pattern in named.patterns:
+            named.topics |= self.world.matches.get(pattern, frozenset())
+        if named.topics and group is not None:
+            group.view.refile_topics(named.topics)
+        for pattern in named.unused:
+            self.world.matches.pop(pattern, None)
 
     # how writes end
 

@@ -30,6 +30,7 @@ class Brokers:
         self.known, self.leads = known, leads
         self.asked: list[int] = []
         self.learnt = 0
+        self.answers_after_ms = 0
 
     def has_leader(self, tp: TopicPartition) -> bool:
         """See `MetadataRequests`."""
@@ -44,7 +45,7 @@ class Brokers:
     async def ask(self, specs: Mapping[TopicPartition, int], timeout_ms: int) -> Any:
         """Of another than the leader it is asked in vain until the time is over."""
         self.asked.append(timeout_ms)
-        if self.known != self.leads:
+        if self.known != self.leads or timeout_ms < self.answers_after_ms:
             raise kafka.errors.KafkaTimeoutError
         return {tp: Answer(7) for tp in specs}
 
@@ -70,7 +71,7 @@ def test_a_topic_that_was_made_again_may_have_another_leader() -> None:
 def test_who_does_not_lead_is_not_asked_until_the_time_is_over() -> None:
     brokers = Brokers(known=2, leads=1)
     assert found(brokers, 30_000) == {TP: 7}
-    assert brokers.asked == [metadata.TRY_MS] * 2
+    assert brokers.asked == [metadata.TRY_MS, 2 * metadata.TRY_MS]
 
 
 def test_when_the_time_is_over_that_is_said() -> None:
@@ -78,3 +79,10 @@ def test_when_the_time_is_over_that_is_said() -> None:
     with pytest.raises(kafka.errors.KafkaTimeoutError):
         found(brokers, metadata.TRY_MS)
     assert len(brokers.asked) == 1
+
+
+def test_a_leader_that_is_slow_is_given_more_time() -> None:
+    brokers = Brokers(known=1, leads=1)
+    brokers.answers_after_ms = 5 * metadata.TRY_MS
+    assert found(brokers, 30_000) == {TP: 7}
+    assert brokers.asked == [n * metadata.TRY_MS for n in (1, 2, 4, 8)]

@@ -24,6 +24,17 @@ class _Group:
     patterns: Counter[Pattern] = field(default_factory=Counter)
 
 
+@dataclass
+class TopicsNamed:
+    """What a group names that it has not named before: topics, wildcards. `unused`: the wildcards
+    that nobody has any more.
+    """
+
+    topics: set[str] = field(default_factory=set)
+    patterns: set[Pattern] = field(default_factory=set)
+    unused: list[Pattern] = field(default_factory=list)
+
+
 class TopicIndex:
     """`groups_of_topic` has the groups whose members name a topic, `groups_of_pattern` those whose
     members have a wildcard; nobody's are in neither.
@@ -51,17 +62,13 @@ class TopicIndex:
         found = self._of.get(group)
         return tuple(found.subscriptions) if found is not None else ()
 
-    def topics(self, group: str) -> frozenset[str]:
-        """The topics that a group's members name."""
-        found = self._of.get(group)
-        return frozenset(found.topics) if found is not None else frozenset()
-
     def take(
         self, group: str, names: Iterable[str], members: Mapping[str, Member], away: set[str]
-    ) -> list[Pattern]:
+    ) -> TopicsNamed:
         """These members of a group came, went or changed, and `away` is what concerns it beside its
-        members. Returns the wildcards that nobody has any more.
+        members.
         """
+        news = TopicsNamed()
         found = self._of.setdefault(group, _Group())
         for name in names:
             member = members.get(name)
@@ -71,21 +78,28 @@ class TopicIndex:
             found.subscriptions.pop(name, None)
             if member is not None:
                 found.subscriptions[name] = member.subscription
-                self._count(group, found, member.subscription, 1)
+                self._count(group, found, member.subscription, 1, news)
             if before is not None:
-                self._count(group, found, before, -1)
+                self._count(group, found, before, -1, news)
         if away != found.away:
-            _add(self.groups_of_topic, found.topics, away - found.away, group, 1)
+            new = away - found.away
+            news.topics |= _add(self.groups_of_topic, found.topics, new, group, 1)
             _add(self.groups_of_topic, found.topics, found.away - away, group, -1)
             found.away = frozenset(away)
         unused = [p for p, count in found.patterns.items() if not count]
-        return self._forget_unused(group, found, unused)
+        news.unused = self._forget_unused(group, found, unused)
+        return news
 
-    def _count(self, group: str, found: _Group, wanted: Subscription, by: int) -> None:
+    def _count(
+        self, group: str, found: _Group, wanted: Subscription, by: int, news: TopicsNamed
+    ) -> None:
         if wanted.pattern is not None:
-            _add(self.groups_of_pattern, found.patterns, (wanted.pattern,), group, by, keep=True)
+            named = (wanted.pattern,)
+            news.patterns |= _add(
+                self.groups_of_pattern, found.patterns, named, group, by, keep=True
+            )
         else:
-            _add(self.groups_of_topic, found.topics, wanted.topics, group, by)
+            news.topics |= _add(self.groups_of_topic, found.topics, wanted.topics, group, by)
 
     def _forget_unused(self, group: str, found: _Group, unused: list[Pattern]) -> list[Pattern]:
         gone = []
@@ -108,11 +122,16 @@ def _add(
     group: str,
     by: int,
     keep: bool = False,
-) -> None:
-    """Count keys of a group up or down; one that is at nothing leaves the index, unless kept."""
+) -> set[K]:
+    """Count keys of a group up or down; one that is at nothing leaves the index, unless kept.
+    Returns those that were at nothing before.
+    """
+    new = set()
     for key in keys:
         counts[key] += by
         if by > 0:
+            if counts[key] == by:
+                new.add(key)
             index.setdefault(key, set()).add(group)
         elif not counts[key] and not keep:
             del counts[key]
@@ -120,3 +139,4 @@ def _add(
             groups.discard(group)
             if not groups:
                 del index[key]
+    return new
