@@ -45,7 +45,7 @@ from .requests import (
     refused,
 )
 from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit
-from .revocations import Revocations
+from .revocations import Revocations, Standing
 
 GENERATION_MAX = 2**31 - 1
 
@@ -61,7 +61,7 @@ class WireMember:
         self.times = times
         self.generation = generation
         self.over = False
-        self.held: dict[TopicPartition, tuple[int, str]] = {}
+        self.held: dict[TopicPartition, Standing] = {}
         self.has: frozenset[TopicPartition] = frozenset()
         self.synced = False
         self.client_id = ""
@@ -309,7 +309,7 @@ class WireMember:
                 self._revocations.ask(message.token, message.partitions, message.in_part)
                 self._give_up_due()
             case msg.Resumed():
-                self._revocations.withdraw(frozenset(message.partitions))
+                self.held.update(self._revocations.withdraw(frozenset(message.partitions)))
             case msg.Lost():
                 self._epoch = max(self._epoch, message.assignment_epoch)
                 self._lose(frozenset(message.partitions))
@@ -431,8 +431,8 @@ class WireMember:
         """Answer the revocations of which the client has let go."""
         has = frozenset(self.held) if self._has_unwritten else self.has
         for token, given, kept in self._revocations.answered(has):
-            for tp in given:
-                self.held.pop(tp, None)
+            for tp in sorted(given & self.held.keys()):
+                self._revocations.given[tp] = self.held.pop(tp)
             self._out.append(Tell(msg.Revoked(token, {}, tuple(sorted(kept)))))
 
     def _look(self, now_ms: int) -> None:

@@ -8,14 +8,19 @@ from dataclasses import dataclass, field
 from zkcoord.core.model import TopicPartition
 
 Partitions = frozenset[TopicPartition]
+Standing = tuple[int, str]
+"""Offset, and the text beside it."""
 
 
 @dataclass(slots=True)
 class Revocations:
-    """By the agent's tokens. Of those `in_part` a part may be given up first."""
+    """By the agent's tokens. Of those `in_part` a part may be given up first. `given`: what was
+    given up last, with where it stood; for what is resumed after all that answer is void.
+    """
 
     asked: dict[int, Partitions] = field(default_factory=dict)
     in_part: set[int] = field(default_factory=set)
+    given: dict[TopicPartition, Standing] = field(default_factory=dict)
 
     @property
     def due(self) -> Partitions:
@@ -24,16 +29,18 @@ class Revocations:
 
     def ask(self, token: int, partitions: Collection[TopicPartition], in_part: bool) -> None:
         """The agent asks for these."""
+        self.given.clear()  # what was asked for before is settled
         self.asked[token] = frozenset(partitions)
         if in_part:
             self.in_part.add(token)
 
-    def withdraw(self, back: Partitions) -> None:
-        """These are not asked for any more."""
+    def withdraw(self, back: Partitions) -> dict[TopicPartition, Standing]:
+        """These are not asked for any more; those that were given up already."""
         for token, partitions in list(self.asked.items()):
             self.asked[token] = partitions - back
             if not self.asked[token]:
                 self._forget(token)
+        return {tp: self.given.pop(tp) for tp in tuple(self.given) if tp in back}
 
     def answered(self, has: Partitions) -> Iterator[tuple[int, Partitions, Partitions]]:
         """Those of which the client has nothing any more, or not everything where a part will do:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.zk.classic.served_side import GROUP, PATHS, SETTLED_MS, ServedSide
-from zkcoord.core.classic.requests import ClassicJoin
+from zkcoord.core.classic.requests import ClassicJoin, ClassicJoined
 from zkcoord.zk.port import Delete
 
 
@@ -115,3 +115,30 @@ def test_an_instance_is_taken_over_for_who_still_waits_for_that(
         assert answer is None and after == before and not side.groups._tickets
     else:
         assert answer is not None and after != before and "late" in after
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_nobody_waits_for_who_was_gone_before_it_was_told_its_id(
+    monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """Nor is its instance taken: whoever has it now would be fenced by nobody (simulator, change
+    1417). Whether the end of its request is heard of, or found when it is to be answered.
+    """
+    side = ServedSide(OPTIONS)
+    Play(side).run(Scenario("instances", ((1, "group a"),)))
+    (leader,) = side.view().state.members
+    assert side.groups is not None
+    group = side.groups.group(GROUP)
+    assert group is not None
+    bring = (("range", b"m"),)
+    gone = side.send(ClassicJoin("", "gone", "consumer", bring, 10_000, 60_000, "i"), 9)
+    side.settle()
+    assert group.has_instance("i")
+    if not is_heard:
+        monkeypatch.setattr(side.groups, "_taken_back", lambda name: None)
+    side.write([Delete(PATHS.request(side.names.pop(gone)))])
+    again = side.send(ClassicJoin(leader.member_id, "", "consumer", bring, 10_000, 60_000), 9)
+    answer = side.answer(again, False)
+    assert isinstance(answer, ClassicJoined) and answer.generation == 2
+    assert [one.metadata for one in answer.members].count(b"m") == (1 if is_heard else 2)
+    assert not group.has_instance("i") and group.members == 1

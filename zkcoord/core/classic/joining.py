@@ -95,8 +95,7 @@ class Joining:
                 self._at.expiries.arm(given, now_ms + request.session_timeout_ms)
             self._at.reply(ticket, ClassicJoined(code, given))
         else:
-            told = request.instance is not None
-            self._add(now_ms, ticket, request, request.fresh_id, told)
+            self._add(now_ms, ticket, request, request.fresh_id, False)
 
     def _comes_with_its_id(self, now_ms: int, ticket: int, request: ClassicJoin) -> WireCode:
         if request.instance is not None:

@@ -45,7 +45,9 @@ from zkcoord.zk.port import (
     ReadAnswer,
     ReadDone,
     ReadResult,
+    Rejected,
     SetData,
+    ZkError,
 )
 from zkcoord.zk.term.told import ToldOnce
 from zkcoord.zk.wakes import Wakes
@@ -135,6 +137,7 @@ class ClassicGroups:
         self._wakes: Wakes[ServedClassicGroup] = Wakes()
         self._held = HeldJoins()
         self._confirming: dict[str, int] = {}  # tickets, by the names of requests
+        self._untold: dict[str, tuple[str, str]] = {}  # groups and ids, by the names of requests
         self._strange = ToldOnce(record)
         self._pins = Pins(self._paths, self._strange.tell)
 
@@ -307,6 +310,13 @@ class ClassicGroups:
         ticket = held if held is not None else confirming
         if ticket is not None:
             del self._tickets[ticket]
+        self._is_nobodys(self._untold.pop(name, None))
+
+    def _is_nobodys(self, untold: tuple[str, str] | None) -> None:
+        """Whoever would have had this id, in this group, was not told so."""
+        group = self._groups.get(untold[0]) if untold is not None else None
+        if group is not None and untold is not None:
+            group.never_told(untold[1])
 
     def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
         if isinstance(ask, Malformed):
@@ -357,8 +367,11 @@ class ClassicGroups:
             )
             self._groups[ask.group] = group
         join = ask.request if isinstance(ask.request, ClassicJoin) else None
-        if join and not join.member_id and group.has_instance(join.instance) and not confirmed:
-            return self._confirm(ticket, ask)
+        if join and not join.member_id and group.has_instance(join.instance):
+            if not confirmed:
+                return self._confirm(ticket, ask)
+        elif join and not join.member_id:
+            self._untold[self._tickets[ticket]] = (ask.group, join.fresh_id)
         return group.ask(ticket, ask.request)
 
     def _serve_held(self, ticket: int, ask: ClassicAsk) -> None:
@@ -420,8 +433,14 @@ class ClassicGroups:
                 self._figures.answered += 1
             else:
                 self._figures.refused[answer.code.name] += 1
+            untold = self._untold.pop(name, None)
+
+            def written(refused: Rejected | None) -> None:
+                if refused is not None and refused.error is ZkError.NO_NODE:
+                    self._is_nobodys(untold)
+
             answered = SetData(self._paths.request(name), encode_answer(answer), 0)
-            self._edge.write([answered], lambda refused: None)
+            self._edge.write([answered], written)
 
     # time
 

@@ -68,6 +68,7 @@ STATE_BYTES_MAX = 700_000
 PRESENCES_MAX = 10_000
 BOTH_KINDS = "while its first clients joined, somebody registered whom the coordinator assigns"
 GONE_BEFORE = "was gone before this coordinator led"
+NEVER_TOLD = "was gone before it was told that it had joined"
 NOBODYS_TICKET = 0
 WAITS_SHOWN_MAX = 5
 REBALANCING = (ClassicPhase.PREPARING, ClassicPhase.COMPLETING)
@@ -234,6 +235,11 @@ class ServedClassicGroup:
                 continue
             leave = ClassicLeave((Leaver(member_id, None, GONE_BEFORE),))
             self._act(self._machine.step(self._edge.clock(), Asked(NOBODYS_TICKET, leave)))
+
+    def never_told(self, member_id: str) -> None:
+        """A new member's request is gone, unanswered: nobody knows its id, nobody is waited for."""
+        leave = ClassicLeave((Leaver(member_id, None, NEVER_TOLD),))
+        self._step(Asked(NOBODYS_TICKET, leave))
 
     def _is_heard(self, member_id: str) -> bool:
         return member_digest(member_id) in self._presence

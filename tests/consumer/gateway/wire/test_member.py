@@ -344,6 +344,27 @@ def test_a_revocation_that_is_withdrawn_leaves_everything_as_it_was() -> None:
     assert scene.told == []
 
 
+def test_what_was_given_up_and_is_resumed_after_all_is_told_to_the_client_again() -> None:
+    """The agent's word comes after the answer, which it makes void: it still owns them."""
+    scene = member_of(0, 1, cooperative=False)
+    scene.revoke(7, 0, 1)
+    scene.join()
+    assert msg.Revoked(7, {}, ()) in scene.told
+    sync = scene.sync()
+    scene.resumed(0, 1)
+    scene.settle()
+    assert given(scene, sync) == [0, 1]
+
+
+def test_what_was_given_up_and_is_lost_does_not_come_back() -> None:
+    scene = member_of(0, 1, cooperative=False)
+    scene.revoke(7, 0, 1)
+    scene.join()
+    scene.lost(0)
+    scene.resumed(0, 1)
+    assert scene.wire.held.keys() == tps(1)
+
+
 def test_what_is_lost_is_lost_for_the_client_too() -> None:
     scene = member_of(0, 1)
     beat = scene.beat()
