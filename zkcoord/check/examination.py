@@ -19,6 +19,7 @@ from zkcoord.check.group_rules import (
 )
 from zkcoord.check.reader import names_found, read_groups
 from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.check.source_rules import read_source, sources
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import Denied, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
@@ -159,9 +160,12 @@ class Examination:
                 )
         for layout in LAYOUTS.values():
             yield from self._seat(layout)
+        source = read_source(self.reader, self._hide)
+        yield from sources(source, bool(self.seen.groups))
         yield from broker_rules.brokers(self.reader, old, self._hide)
-        yield from broker_rules.deletions(self.reader, self._hide)
-        yield from broker_rules.leaderless(self.reader, topics or {}, self._hide)
+        if not source.counts:  # of what Kafka keeps elsewhere ZooKeeper says nothing
+            yield from broker_rules.deletions(self.reader, self._hide)
+            yield from broker_rules.leaderless(self.reader, topics or {}, self._hide)
         yield from self._not_readable()
 
     def _seat(self, layout: Layout) -> Iterator[CheckFinding]:

@@ -421,6 +421,54 @@ RULES: dict[str, CheckRule] = {
         "consumers of exactly this version cannot read the node of a broker of 0.10 or newer",
         "move them to 0.9.0.1 or newer",
     ),
+    # where topics and brokers come from
+    "brokers-left-zookeeper": CheckRule(
+        _E,
+        "",
+        "members find no broker, and no topic that is made, grown or deleted now is seen: all"
+        " brokers are down, or none has ZooKeeper underneath any more (KRaft)",
+        "start the brokers; where they are in KRaft mode, run coordinators that can reach them"
+        " (--bootstrap-servers, --kafka-config), without --topic-source zookeeper",
+    ),
+    "no-broker-known": CheckRule(
+        _E,
+        "",
+        "groups get nothing, and members find no broker but with --bootstrap-servers of their own",
+        "give the coordinators --bootstrap-servers, and --kafka-config where brokers want more than"
+        " plain text",
+    ),
+    "source-unreadable": CheckRule(
+        _E,
+        "",
+        "nobody knows of which cluster the topics are that zkcoord keeps",
+        "delete the node: the coordinator that leads makes it anew",
+    ),
+    "source-of-another-cluster": CheckRule(
+        _E,
+        "",
+        "groups are served the topics of a cluster that is not the one of this ensemble",
+        "correct the coordinators' --bootstrap-servers, then delete the node, which they make anew;"
+        " where /cluster/id is what is left of an earlier cluster, delete that",
+    ),
+    "source-unkept": CheckRule(
+        _E,
+        "",
+        "nobody asks the brokers: no topic that is made, grown or deleted now is seen",
+        "start a coordinator",
+    ),
+    "brokers-came-back": CheckRule(
+        _W,
+        "",
+        "topics are taken from the brokers, which are slower to ask than ZooKeeper is to read: the"
+        " cluster went back to ZooKeeper mode, or runs in both",
+        "if it went back, restart the coordinators with --topic-source zookeeper",
+    ),
+    "brokers-of-both-kinds": CheckRule(
+        _N,
+        "",
+        "the cluster is on its way to KRaft; topics are taken from the brokers",
+        "go on with the migration when all brokers of the step are up",
+    ),
     "not-readable": CheckRule(
         _W,
         "",
