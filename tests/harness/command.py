@@ -123,10 +123,13 @@ class Running:
             return 0, ""
 
     def ready(self, words: str) -> None:
-        """Wait until /ready says this."""
-        wait_until(
-            lambda: self.get("/ready") == (200, words + "\n"), PATIENCE_S, f"/ready to say {words}"
-        )
+        """Wait until /ready says this; what else people should know follows in the next line."""
+
+        def is_ready() -> bool:
+            status, said = self.get("/ready")
+            return status == 200 and said.splitlines()[0] == words
+
+        wait_until(is_ready, PATIENCE_S, f"/ready to say {words}")
 
     def metric(self, name: str) -> float:
         """A sample by its name with labels, as /metrics writes it."""

@@ -22,6 +22,7 @@ from tests.harness.kafka import (
     unique,
 )
 from tests.harness.wait import wait_until
+from tests.harness.zookeeper import connect, disconnect
 from tests.kafka.groups import PATIENCE_S, Taken, drain, take
 from zkcoord.stack import jars
 from zkcoord.stack.java import Java
@@ -121,3 +122,16 @@ def test_the_next_coordinator_needs_not_be_told(
         produce_numbered(kraft.address, f"{family}-b", 1, 10)
         drain([one], taken, 20)
         assert one.assignment() == {TopicPartition(f"{family}-{n}", 0) for n in "ab"}
+
+
+def test_a_coordinator_of_another_cluster_does_not_begin(
+    kraft: KRaftNode, zk_hosts: str, tmp_path: Path
+) -> None:
+    client = connect(zk_hosts)
+    client.create("/cluster/id", b'{"version":"1","id":"of-another"}', makepath=True)
+    disconnect(client)
+    options = ("--zookeeper", zk_hosts, "--bootstrap-servers", kraft.address)
+    ended = run(tmp_path, "coordinator", *options, "--no-http", "--no-journal")
+    assert ended.returncode == 1, ended
+    assert f"the brokers at {kraft.address} are of cluster" in ended.stderr
+    assert "of-another (/cluster/id)" in ended.stderr and "Traceback" not in ended.stderr

@@ -111,3 +111,23 @@ def test_one_that_leads_no_more_changes_nothing_back() -> None:
     side.later = -1
     side.lead()
     assert TREE.source in side.nodes and side.ends
+
+
+def test_people_are_told_why_nothing_new_is_heard() -> None:
+    side = auto("t")
+    assert side.source.problem == ""
+    side.write(Delete(BROKER_1), Delete("/brokers/ids/2"))
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert "no broker is registered in ZooKeeper" in side.source.problem
+    side.has_zookeeper = False
+    side.wait(2 * ASK_EVERY_MS)
+    assert side.source.is_complete and side.source.problem == ""
+    side.answers = False
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert "no broker answers" in side.source.problem
+    side.answers, side.cluster = True, "another"
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.source.problem == "brokers of cluster another answer, and not of c"
+    side.cluster = "c"
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.source.problem == ""

@@ -32,6 +32,7 @@ from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import err, out
 from zkcoord.zk.clock import wall_ms
+from zkcoord.zk.port import Children, GetChildren
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
@@ -41,9 +42,10 @@ from zkcoord.zk.sync.led_groups import all_pins, describe_any_group, list_all_gr
 from zkcoord.zk.sync.listed_names import unusable_groups
 from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.names import shown, validate_group
-from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.paths import BROKERS, layout_named
 
 INTERVAL_MS = 1_000
+NO_BROKER = "no broker is known, so no member finds one by itself: zkcoord check says what helps"
 NEVER_LISTED = "a group is Dead when it was deleted, and then it has no nodes and is not listed"
 
 EPILOG = """\
@@ -183,6 +185,9 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         said = all_pins(reader, layout) if args.verbose or args.json else {}
         unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
+        (known,) = reader.read([GetChildren(BROKERS)])
+    if groups and not (isinstance(known, Children) and known.names):
+        err(f"zkcoord groups: {NO_BROKER}\n")
     if unusable:
         err(
             f"zkcoord groups: {len(unusable)} nodes in {layout.groups_root} have names that no"

@@ -32,6 +32,7 @@ from zkcoord.assignors.pool import AssignorPool
 from zkcoord.config.settings import CoordinatorSettings
 from zkcoord.coordinator import gc_policy
 from zkcoord.coordinator.acl_check import look_at_acls
+from zkcoord.coordinator.cluster_check import look_at_cluster
 from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.coordinator.http.server import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
 from zkcoord.coordinator.http.shared_answer import SharedAnswer
@@ -315,7 +316,8 @@ class CoordinatorService:
         words = self.shared_readiness.get()
         if path == "/live":
             return sentence(HTTPStatus.OK, "live")
-        return sentence(HTTPStatus.OK if words in READY else HTTPStatus.SERVICE_UNAVAILABLE, words)
+        is_ready = words.partition("\n")[0] in READY
+        return sentence(HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE, words)
 
     def _ask(self, work: Callable[[], T]) -> T:
         return self.loop.submit(work).result(ASK_DEADLINE_MS / 1000)
@@ -327,20 +329,26 @@ class CoordinatorService:
         return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, self.metrics.text())
 
     def _readiness(self) -> str:
-        """In words; one of `READY` when this process is useful."""
+        """In words; one of `READY`, and what there is to say, when this process is useful."""
         driver = self.driver
         if not driver.connected or driver.closing:
             return "not connected to ZooKeeper"
         if driver.obstacles.waiting:
             return f"waiting: {driver.obstacles.waiting}"
         if driver.core.leading:
-            return LEADING if driver.core.ready else "reading the groups"
+            return self._leading() if driver.core.ready else "reading the groups"
         settled = (
             driver.election is not None
             and not driver.election.busy
             and driver.restand_at_ms is None
         )
         return STANDING_BY if settled else "standing for election"
+
+    def _leading(self) -> str:
+        """And what people should know of it."""
+        services = self.driver.services
+        problem = services.topics_problem if services is not None else ""
+        return f"{LEADING}\n{problem}" if problem else LEADING
 
     def _groups(self) -> HttpAnswer:
         seen = self._ask(self._summaries)
@@ -452,7 +460,7 @@ def group_summary(group: Group) -> Summary:
 
 def serve(settings: CoordinatorSettings) -> int:
     """Logs on, run, logs off. Raises `ConfigurationError` for what cannot be opened, `RefusedError`
-    where ACLs are not as `secure` demands.
+    where ACLs are not as `secure` demands, or brokers are of another cluster.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
@@ -460,6 +468,7 @@ def serve(settings: CoordinatorSettings) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         look_at_acls(settings.zk, settings.layout, settings.secure)
+        look_at_cluster(settings.zk, settings.cluster)
         return CoordinatorService(settings).run()
     finally:
         logs.stop()

@@ -37,6 +37,10 @@ from zkcoord.znodes.paths import BROKERS
 BROKERS_MAX = 2_000
 ASK_EVERY_MS = 5_000
 READ_EVERY_MS = 10_000
+NO_BROKER = (
+    "no broker is registered in ZooKeeper, and none that is known says that it needs none (see"
+    " bootstrap_servers)"
+)
 
 
 class FrozenTree:
@@ -67,6 +71,8 @@ class FrozenTree:
         self._there: tuple[list[str], list[str]] = ([], [])
         self._tried = False
         self._told = ""
+        self.problem = ""
+        """Why no broker is known; "" where one is, or is looked for elsewhere."""
 
     def begin(self) -> None:
         """Look."""
@@ -94,6 +100,7 @@ class FrozenTree:
     def _seen(self, answers: list[ReadAnswer]) -> None:
         source, kept, cluster, live = answers
         if not isinstance(source, Missing):
+            self.problem = ""
             return self._done()
         if isinstance(kept, Missing) and not self._tried:
             # before anybody else makes them (docs/security.md)
@@ -102,6 +109,7 @@ class FrozenTree:
         ids = [name for name in names_of(live) if is_number(name)][:BROKERS_MAX]
         ours = [name for name in names_of(kept) if is_number(name)][:BROKERS_MAX]
         never = isinstance(live, Missing)
+        self.problem = "" if ids else NO_BROKER
 
         def known() -> None:
             away = not ids or bool(self._kept.keys() - set(ids))
@@ -149,6 +157,7 @@ class FrozenTree:
             if said is not None and self._is_it(said, cluster, never):
                 detail = {"event": "ZooKeeper has no brokers", "cluster": said.cluster_id}
                 self._record(Record("topics", "", detail))
+                self.problem = ""
                 return self._done()
             self._ask_at_ms = self._clock() + ASK_EVERY_MS
             return self._again()

@@ -50,6 +50,7 @@ SOON_MS = 200
 AT_ONCE_MS = 50
 ALL_EVERY_MS = 60_000
 NAMED_PER_ASK_MAX = 1_000
+NO_ANSWER = "no broker answers: what is new of topics is not heard"
 PAUSE_PER_WORK = 20
 """After work that took a millisecond nobody is asked for so many."""
 
@@ -93,6 +94,8 @@ class TopicKeeper:
         self._hidden: set[str] = set()  # of which nobody says anything
         self._strange: frozenset[str] = frozenset()
         self._other_told = ""
+        self.problem = ""
+        """Why nothing new is heard; "" where it is."""
 
     @property
     def is_complete(self) -> bool:
@@ -200,10 +203,12 @@ class TopicKeeper:
             return  # it is read anew
         self._ask_at_ms = now + self._options.refresh_ms
         if said is None:
+            self.problem = NO_ANSWER
             return
         expected = self._cluster or self._expected
         if expected and said.cluster_id and said.cluster_id != expected:
             return self._is_another(said.cluster_id, expected)
+        self.problem = ""
         for one in judge.answered(now, said.answer, are_found=not self.is_complete):
             self._news[one.name] = one
         if names is None:
@@ -225,6 +230,7 @@ class TopicKeeper:
 
     def _is_another(self, cluster_id: str, expected: str) -> None:
         """What brokers of another cluster say is not believed."""
+        self.problem = f"brokers of cluster {cluster_id} answer, and not of {expected}"
         if self._other_told != cluster_id:
             self._other_told = cluster_id
             detail = {"event": "another cluster", "cluster": cluster_id, "expected": expected}

@@ -45,6 +45,11 @@ class ClusterSource:
         """Whether nodes of our own count."""
         return self._keeper.is_complete
 
+    @property
+    def problem(self) -> str:
+        """See `TopicSource`."""
+        return self._keeper.problem or self._finder.problem
+
     def begin(self) -> None:
         """See `TopicSource`."""
         match self._kind:

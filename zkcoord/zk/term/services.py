@@ -81,6 +81,11 @@ class TermServices:
         if self._topics is not None:
             self._topics.lost()
 
+    @property
+    def topics_problem(self) -> str:
+        """Why nothing new is heard of topics and brokers; "" where it is, or need not be."""
+        return self._topics.problem if self._topics is not None else ""
+
     def groups_changed(self) -> None:
         """A group may name another topic."""
         if self._topics is not None:

@@ -14,6 +14,10 @@ Names = frozenset[str] | None
 class TopicSource(Protocol):
     """What a term serves of it."""
 
+    @property
+    def problem(self) -> str:
+        """In a sentence without a full stop, why nothing new is heard; "" where it is."""
+
     def begin(self) -> None:
         """Look at what is there."""
 
