@@ -129,6 +129,7 @@ def streams(led: Led) -> None:
 
 
 def test_they_are_listed_with_the_others(connect: Led, run: Run) -> None:
+    connect.world.broker(1)
     connect.world.topic("orders", 1)
     connect.world.group("billing", members=1)
     connect.world.member("billing", "billing_a", {"orders": 1})

@@ -75,6 +75,7 @@ def test_a_group_that_nobody_knows_is_said_to_be_so(led: Led, run: Run) -> None:
 
 def test_who_runs_groups_and_who_is_to_is_listed(led: Led, run: Run) -> None:
     led.group("connect", state(member("w1", "sessioned"), kind="connect"))
+    led.world.broker(1)
     led.world.topic("orders", 1)
     led.world.group("billing", members=1)
     led.world.member("billing", "shim", {"orders": 1})

@@ -76,6 +76,9 @@ def test_names_that_no_group_can_have_are_named_beside_the_list(
         here.client.ensure_path(f"{here.layout.groups_root}/coordinator/asks")
         listing = ["groups", "list", "--zookeeper", zk_hosts]
         assert main(listing) == 0
+        assert "no broker is known" in capsys.readouterr().err
+        here.broker(1)
+        assert main(listing) == 0
         assert capsys.readouterr().err == ""
         for name in ("bad\u202ename", "ids", "y" * 300):
             here.client.ensure_path(f"{here.layout.groups_root}/{name}/ids/x")
