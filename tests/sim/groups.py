@@ -32,6 +32,7 @@ Changes = list[tuple[Place, str, Rec | None, Rec | None]]
 REST_MS = 2_500  # longer than any quiet window: what happened before is decided by now
 WINDOW_MS = 150  # the quiet window of a group at rest, latencies, late timers
 SLOT_MS = 20  # one write under way
+TOPICS = ("/brokers/topics/", "/zkcoord/cluster/topics/", "/zkcoord/cluster/source")
 BUILT_IN = frozenset({"range", "roundrobin", "sticky"})
 TERM_MS = 3_000  # a new coordinator has taken over by then
 
@@ -130,7 +131,7 @@ class Groups:
 
     def committed(self, txn: Txn, role: str, places: Changes) -> None:
         """Look at one transaction, just after it happened."""
-        if any(path.startswith("/brokers/topics/") for _, path, _, _ in places):
+        if any(path.startswith(TOPICS) for _, path, _, _ in places):
             for known in self.groups.values():
                 self._news(known)
         if any(place.kind == "leader" for place, *_ in places):

@@ -121,6 +121,9 @@ class Checker:
         self._last_effect: dict[str, tuple[int, int]] = {}
         self._owner_bytes: dict[int, int] = {}
         self._made_again: set[str] = set()
+        self.topic_node: Callable[[str], Rec | None] = lambda name: tree.nodes.get(
+            f"/brokers/topics/{name}"
+        )
         # what the start behind an owner node named as the topic's incarnation
         self._started_as: dict[Key, str] = {}
         # the session whose owner node an old consumer deleted by name, which it was not told yet
@@ -155,7 +158,7 @@ class Checker:
     def _present(self, key: Key) -> bool:
         """Whether a partition was started as one of the topic that is there now."""
         topic, started = (
-            self.tree.nodes.get(f"/brokers/topics/{key[1].topic}"),
+            self.topic_node(key[1].topic),
             self._started_as.get(key, ""),
         )
         if topic is None or not started:
@@ -494,7 +497,7 @@ class Checker:
         """
         note, topic = (
             self.tree.nodes.get(f"/consumers/{place.group}/offsets/{place.partition.topic}"),
-            self.tree.nodes.get(f"/brokers/topics/{place.partition.topic}"),
+            self.topic_node(place.partition.topic),
         )
         if note is None or topic is None or not note.data:
             return False

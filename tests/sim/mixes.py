@@ -26,7 +26,8 @@ from tests.sim.faults_servers import SERVER_FAULTS
 from tests.sim.faults_static import STATIC_FAULTS
 from tests.sim.faults_wire import WIRE_FAULTS
 from tests.sim.kernel import Kernel
-from tests.sim.plan import Plan, WirePlan, draw_plan, swarm
+from tests.sim.plan import Plan, SourcePlan, WirePlan, draw_plan, swarm
+from tests.sim.sources.faults import SOURCE_FAULTS
 from zkcoord.znodes.paths import Layout
 
 DEFAULT = "default"
@@ -47,6 +48,7 @@ KINDS: dict[str, FaultKind] = {
         *ROLE_FAULTS,
         *WIRE_FAULTS,
         *CHANGE_FAULTS,
+        *SOURCE_FAULTS,
     )
 }
 
@@ -99,6 +101,13 @@ _ENSEMBLE_BESIDE = "join kill_consumer close_consumer kill_coordinator lossy gro
 _TOPICS = "grow_topic new_topic delete_topic make_topic_again resubscribe"
 _TOPICS_BESIDE = (
     "join close_consumer kill_consumer kill_coordinator bad_weather cut_link delete_offset"
+)
+_SOURCES = (
+    "migrate_cluster broker_behind broker_down grow_topic new_topic delete_topic make_topic_again"
+)
+_SOURCES_BESIDE = (
+    "join close_consumer kill_consumer kill_coordinator stop_coordinator pause_leader cut_leader"
+    " zombie_leader bad_weather cut_link resubscribe delete_leader_node touch_epoch outage"
 )
 _OPERATORS = (
     "reset_offset delete_offset delete_offsets_of_topic delete_registration delete_channel"
@@ -264,6 +273,17 @@ def _topics(kernel: Kernel) -> Plan:
     plan.fault_every_ms = kernel.rng.choice((100, 300, 700, 2_000))
     plan.topics = kernel.between(2, 3)
     plan.topic_ids = kernel.chance(0.6)
+    return plan
+
+
+def _sources(kernel: Kernel) -> Plan:
+    plan = _base(kernel, _SOURCES, _SOURCES_BESIDE)
+    plan.fault_every_ms = kernel.rng.choice((300, 700, 2_000))
+    plan.topics = kernel.between(2, 3)
+    plan.safety_ms = kernel.between(15_000, 40_000)
+    plan.source = SourcePlan(
+        kernel.rng.choice((1, 2, 2, 3)), kernel.chance(0.3), kernel.rng.choice((300, 1_000))
+    )
     return plan
 
 
@@ -559,6 +579,14 @@ _MIXES = (
         _topics,
         tuple(_TOPICS.split()),
         {"commands": 5000, "topic made again": 500, "group rows": 18},
+    ),
+    Mix(
+        "sources",
+        "a cluster on its way from ZooKeeper to KRaft: brokers that are behind, or down, while"
+        " topics grow, go, and are made again",
+        _sources,
+        tuple(_SOURCES.split()),
+        {"commands": 5000, "topics": 500, "group rows": 16},
     ),
     Mix(
         "operators",

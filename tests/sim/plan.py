@@ -31,6 +31,15 @@ class WirePlan:
     change: str = ""
 
 
+@dataclass(frozen=True)
+class SourcePlan:
+    """Brokers that a coordinator may ask. `in_kraft`: none has ZooKeeper underneath."""
+
+    brokers: int = 2
+    in_kraft: bool = False
+    refresh_ms: int = 1_000
+
+
 @dataclass(slots=True)
 class Plan:
     """The sizes of one world. Times in ms. `faults` names a kind as often as it is likelier than
@@ -92,6 +101,7 @@ class Plan:
     roles: bool = False  # nodes have ACLs, and members ask for their groups
     older_roles: bool = False  # an older version with roles made what is there
     wire: WirePlan | None = None  # gateways and their clients
+    source: SourcePlan | None = None  # topics are asked of brokers, or will be
 
     @property
     def lease_longest_ms(self) -> int:

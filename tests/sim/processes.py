@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from consumer.core.messages import (
     Close,
@@ -25,11 +26,16 @@ from consumer.member.driver import MemberDriver
 from tests.sim.application import Application, Habits, Log, Witness
 from tests.sim.assignors import OddAssignor
 from tests.sim.kernel import Host, Kernel
+from tests.sim.sources.cluster import SimCluster
 from tests.sim.zookeeper import HostEnsemble, SimEnsemble
 from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.topics.options import TopicOptions
+from zkcoord.topics.source import ClusterSource
 from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.overlay import OverlaidEnsemble
+from zkcoord.zk.port import OPEN_ACL
 from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
 
@@ -143,10 +149,12 @@ class CoordinatorProcess(Process):
         wrong_chance: Callable[[], float],
         cpu_ns: Callable[[], int],
         roles: Roles | None = None,
+        cluster: SimCluster | None = None,
+        refresh_ms: int = 0,
     ) -> None:
         super().__init__(kernel, ensemble, name, timeout_ms)
         self.driver = CoordinatorDriver(
-            self.zk,
+            self.zk if cluster is None else OverlaidEnsemble(self.zk),
             layout,
             options,
             self.clock,
@@ -155,6 +163,17 @@ class CoordinatorProcess(Process):
             ask=OddAssignor(kernel, self.host, wrong_chance).ask,
             roles=roles,
             cpu_ns=cpu_ns,
+            topics=(
+                None
+                if cluster is None
+                else partial(
+                    ClusterSource,
+                    cluster.asking(self.host),
+                    self.clock,
+                    OPEN_ACL,
+                    TopicOptions(refresh_ms=refresh_ms),
+                )
+            ),
         )
         # patterns are judged by real time, of which there is none here
         self.driver.matches = PatternMatches(lambda: 0)
@@ -240,6 +259,7 @@ class ConsumerProcess(Process):
         witness: Witness,
         layout: Layout,
         roles: Roles | None = None,
+        overlaid: bool = False,
     ) -> None:
         super().__init__(kernel, ensemble, name, wishes.timeout_ms)
         self.wishes = wishes
@@ -262,7 +282,7 @@ class ConsumerProcess(Process):
             idle_look_ms=wishes.idle_look_ms,
         )
         self.driver = MemberDriver(
-            self.zk,
+            OverlaidEnsemble(self.zk) if overlaid else self.zk,
             layout,
             options,
             self.clock,

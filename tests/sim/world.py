@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from consumer.core.messages import FailureCode
 from tests.sim.application import Application, Habits, Log
@@ -39,13 +40,16 @@ from tests.sim.plan import LEASES_MS, Plan
 from tests.sim.processes import ConsumerProcess, CoordinatorProcess, Process, Wishes
 from tests.sim.replay import Replayed
 from tests.sim.rights import ROLES, Rights
+from tests.sim.sources.checks import SourceChecks, topic_node
+from tests.sim.sources.cluster import SimCluster
 from tests.sim.tree import Txn
 from tests.sim.wire import Wires
 from tests.sim.wire_invariants import GATEWAY
 from tests.sim.zookeeper import SimEnsemble, Weather
 from zkcoord.core.model import Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
-from zkcoord.zk.port import Create, Delete, SetData
+from zkcoord.topics.judging import SaidTopic
+from zkcoord.zk.port import Create, Delete, Op, SetData
 from zkcoord.znodes.paths import Layout
 
 QUIET_MS = 3_000
@@ -55,6 +59,7 @@ SLICES_MAX = 4
 BURDENED_EVERY, REPLAYED_BURDENED_EVERY = 8, 24
 CPU_NS_PER_LOOK = 1_000_000
 TAKEOVER_MS = 3_000
+SOURCE_MS = 30_000  # until a coordinator that asks brokers is sure of what they say
 OLD_ATTEMPTS_MS = 40_000  # of old consumers: four attempts, what a rescue waits for, four more
 
 
@@ -111,6 +116,7 @@ class World:
                 self.contract.handed_out,
                 self.contract.knows,
             )
+        self.cluster = _cluster(self)
         self.wires = _wires(self)
         if isinstance(self.wires, ChangeWires):
             self.checker.stored_by_state = self.wires.checker.commits_by_state
@@ -125,6 +131,12 @@ class World:
             )
         groups.members_max = self.plan.members_per_group_max
         groups.eager, groups.isolated = self.plan.eager_chance == 1, self._undisturbed
+        self.checker.topic_node = partial(topic_node, self.zk.tree)
+        self.sources = (
+            SourceChecks(self.cluster, self.zk.tree, self.checker.violate, self._begins_anew)
+            if self.cluster is not None
+            else None
+        )
         self.zk.observers.append(self._observe)
         self.topics: dict[str, int] = {}
         self.calm = False
@@ -165,6 +177,8 @@ class World:
             self.contract.committed(txn)
         if self.wires is not None:
             self.wires.checker.committed(txn)
+        if self.sources is not None:
+            self.sources.committed(txn)
         if self.ambush and not self.calm:
             self._spring(txn)
         if self.moments and not self.calm:
@@ -195,6 +209,10 @@ class World:
         """An operator, Kafka or a foreign tool writes."""
         self.zk.commit(ops, 0, "operator")
 
+    def operator_writes(self, ops: Sequence[Op]) -> None:
+        """The same."""
+        self.zk.commit(ops, 0, "operator")
+
     def _make_topics(self) -> None:
         self.operator(
             Create("/brokers", b""), Create("/brokers/topics", b""), Create("/consumers", b"")
@@ -214,19 +232,24 @@ class World:
     def delete_topic(self, name: str) -> None:
         """Kafka deletes a topic."""
         del self.topics[name]
-        self.zk.commit([Delete(f"/brokers/topics/{name}")], 0, "operator")
+        if self.cluster is not None:
+            self.cluster.put(name, None)
+        if self.cluster is None or not self.cluster.finalised:
+            self.zk.commit([Delete(f"/brokers/topics/{name}")], 0, "operator")
 
     def add_topic(self, name: str, partitions: int) -> None:
         """Kafka creates a topic, or gives it more partitions."""
-        topic_id = (
-            f'"topic_id":"id-{name}{"_" * self._lives[name]}",' if self.plan.topic_ids else ""
-        )
+        known_as = f"id-{name}{'_' * self._lives[name]}"
+        topic_id = f'"topic_id":"{known_as}",' if self.plan.topic_ids else ""
+        if self.cluster is not None:
+            self.cluster.put(name, SaidTopic(known_as, partitions))
         data = (
             '{"version":3,%s"partitions":{%s}}'
             % (topic_id, ",".join(f'"{p}":[0]' for p in range(partitions)))
         ).encode()
         path = f"/brokers/topics/{name}"
-        self.operator(SetData(path, data, -1) if name in self.topics else Create(path, data))
+        if self.cluster is None or not self.cluster.finalised:
+            self.operator(SetData(path, data, -1) if name in self.topics else Create(path, data))
         self.topics[name] = partitions
         for p in range(partitions):
             self.log.add(TopicPartition(name, p))
@@ -236,10 +259,17 @@ class World:
         if name in self.topics:
             return
         self._lives[name] += 1
+        if self.cluster is None:
+            self._begins_anew(name)
+        self.add_topic(name, partitions)
+
+    def _begins_anew(self, name: str) -> None:
+        """From now on there are records of another topic. Where a coordinator has to ask for it,
+        nobody writes any before it knows: a broker would refuse who fetches by the former's id.
+        """
         for p in range(PARTITIONS_MAX + 2):
             self.log.begin_anew(TopicPartition(name, p))
         self.checker.topic_made_again(name, self.groups, PARTITIONS_MAX + 2)
-        self.add_topic(name, partitions)
 
     def later(self, delay_ms: int, thunk: Callable[[], object]) -> None:
         """Something that follows from a fault in a while: the world is not healed before."""
@@ -287,6 +317,8 @@ class World:
                 lambda: 0.0 if self.calm else p.assignor_wrong_chance,
                 self._cpu_ns,
                 self.roles,
+                self.cluster,
+                self.plan.source.refresh_ms if self.plan.source is not None else 0,
             )
         )
         if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
@@ -390,6 +422,7 @@ class World:
                 self.checker,
                 self.plan.layout,
                 self.roles,
+                self.cluster is not None,
             )
         )
         self.apps.append(self.consumers[-1].app)
@@ -509,6 +542,8 @@ class World:
             process.host.resume()
         if self.wires is not None:
             self.wires.calm_down()
+        if self.cluster is not None:
+            self.cluster.heal()
         for group in self.groups if self.plan.shared else ():
             self.set_mode(group, "mixed")
         for old in self.legacies:
@@ -567,6 +602,10 @@ class World:
             or leader.driver.session_id != self.zk.tree.nodes[self.places.leader].owner
         ):
             return "nobody leads"
+        if self.sources is not None:
+            named = {tp.topic for group in self.groups for tp in self.wanted(group)}
+            if why := self.sources.unsettled(named):
+                return why
         for group in self.groups:
             fetchers: Counter[TopicPartition] = Counter(
                 tp for m in self.members(group) for tp in m.app.fetching()
@@ -648,6 +687,7 @@ class World:
             + OLD_ATTEMPTS_MS * p.shared
             + 2 * p.rejected_backoff_max_ms * p.capped
             + (self.wires.liveness_ms if self.wires is not None else 0)
+            + SOURCE_MS * (self.cluster is not None)
             + sum(c.app.habits.sticks + len(c.app.revokes) for c in self.consumers if c.running)
             * (p.deadline_ms + 1_000)
         )
@@ -699,6 +739,9 @@ class World:
             return False
         before = self.checker.commands_sent
         heard = self.wires.heard() if self.wires is not None else {}
+        if self.cluster is not None:
+            while self.cluster.migrate(QUIET_MS // 10) is not None:
+                self.kernel.run_until(self.kernel.now + SOURCE_MS // 3)
         self.kernel.run_until(self.kernel.now + QUIET_MS)
         if self.wires is not None and self.wires.heard() != heard:
             self.checker.violate("W6", f"told in a balanced world: {heard}, {self.wires.heard()}")
@@ -796,6 +839,13 @@ class World:
                 )
         for refusal in self.zk.refusals[:5]:
             self.checker.violate("I11", refusal)
+
+
+def _cluster(world: World) -> SimCluster | None:
+    plan = world.plan.source
+    if plan is None:
+        return None
+    return SimCluster(world.kernel, plan.brokers, plan.in_kraft, world.operator_writes)
 
 
 def _wires(world: World) -> Wires | None:

@@ -1,0 +1,1 @@
+"""Clusters on their way from ZooKeeper to KRaft, in the simulator."""
