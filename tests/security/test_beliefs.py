@@ -19,6 +19,7 @@ from zkcoord.core.model import GroupMode, Mode, Request, RequestKind
 from zkcoord.errors import RefusedError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes import codec
+from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.paths import Layout
 
 T0, T1 = tps("t", 0, 1)
@@ -167,3 +168,26 @@ def test_a_channel_under_a_members_name_is_used_only_if_nobody_else_may_command_
         assert m.member not in rig.names(rig.layout.ids(GROUP))
     else:
         m.wait(lambda: len(m.fetching()) == 1, "its share")
+
+
+@BOTH
+def test_topics_that_a_stranger_may_write_keep_a_secure_coordinator_from_starting(
+    rig: Rig, app: KazooClient
+) -> None:
+    """Whoever can make `source` there has everybody read topics from it."""
+    older(rig)
+    look_at_acls(_as_coordinator(rig), rig.layout, secure=False)
+    assert apply(rig) == 0
+    look_at_acls(_as_coordinator(rig), rig.layout, secure=True)
+    coordinator = rig.coordinator()
+    coordinator.stop()
+    rig.zk.ensure_path(CLUSTER_TREE.root, acl=OPEN)
+    rig.zk.set_acls(CLUSTER_TREE.root, OPEN)
+    with pytest.raises(RefusedError, match="or topics"):
+        look_at_acls(_as_coordinator(rig), rig.layout, secure=True)
+    assert apply(rig) == 0
+    look_at_acls(_as_coordinator(rig), rig.layout, secure=True)
+
+
+def _as_coordinator(rig: Rig) -> ZkOptions:
+    return ZkOptions(rig.hosts, digest=digest("coord"), roles=ROLES)

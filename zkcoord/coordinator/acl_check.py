@@ -9,6 +9,7 @@ from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.audit import audit
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.paths import Layout
 
 log = logging.getLogger(__name__)
@@ -42,10 +43,11 @@ def look_at_acls(zk: ZkOptions, layout: Layout, secure: bool) -> None:
             }
         },
     )
-    roots = [finding for finding in found.open if finding.path in layout.roots()]
+    above = {*layout.roots(), *CLUSTER_TREE.above(), CLUSTER_TREE.source}
+    roots = [finding for finding in found.open if finding.path in above]
     if secure and roots:
         raise RefusedError(
-            f"{len(roots)} nodes above all groups may be used by others than allowed"
+            f"{len(roots)} nodes above all groups, or topics, may be used by others than allowed"
             f" ({some(roots, 3)}): look with zkcoord acl audit, mend it with zkcoord acl apply,"
             " then start again"
         )
