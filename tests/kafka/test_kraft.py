@@ -121,3 +121,14 @@ def test_the_next_coordinator_needs_not_be_told(
         produce_numbered(kraft.address, f"{family}-b", 1, 10)
         drain([one], taken, 20)
         assert one.assignment() == {TopicPartition(f"{family}-{n}", 0) for n in "ab"}
+
+
+def test_a_coordinator_lives_beside_a_broker_that_kafkas_nodes_do_not_name(
+    kraft: KRaftNode, zk_hosts: str, tmp_path: Path
+) -> None:
+    """Whether it is there is known only once the coordinator leads."""
+    options = ("--zookeeper", zk_hosts, "--bootstrap-servers", kraft.address)
+    with Running(tmp_path / "beside", *options, "--broker-id", str(CONTROLLER)) as process:
+        process.metric_becomes("zkcoord_broker_up", 1)
+        wait_until(lambda: process.records("broker"), PATIENCE_S, "it in the journal")
+        assert [one["event"] for one in process.records("broker")] == ["registered"]
