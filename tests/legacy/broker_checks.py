@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from kazoo.exceptions import NoNodeError
 
 from consumer.spark.plan import PlannedRange
 from tests.bench.figures import Bar, Row
@@ -122,9 +123,11 @@ class Against:
         client = connect(self.hosts)
         found = {}
         try:
-            for name in client.get_children(path) if client.exists(path) else ():
-                if client.exists(f"{path}/{name}"):
+            for name in client.get_children(path):
+                with suppress(NoNodeError):
                     found[int(name)] = client.get(f"{path}/{name}")[0]
+        except NoNodeError:
+            pass
         finally:
             disconnect(client)
         return found
