@@ -114,7 +114,7 @@ legacy-mixed: setup ## real old consumers and ours in one group: 60 joins, leave
 migration-roundtrip: setup ## a group under load from old consumers to mixed, coordinated, Kafka's own protocol and back (RECORDS=100000: less than a million)
 	@$(PY) -m tests.migrations.roundtrip $(if $(RECORDS),--records $(RECORDS))
 
-kraft-migration: setup ## a cluster of two brokers from ZooKeeper to KRaft under load, topics changed and the coordinator killed in each of Kafka's steps (five minutes)
+kraft-migration: setup ## a cluster of two brokers from ZooKeeper to KRaft under load, consumers and a Spark application on it, topics changed and the coordinator killed in each of Kafka's steps (six minutes)
 	@$(PY) -m tests.topics.migration
 
 kraft-matrix: setup ## every part on a broker of 3.9.2 in ZooKeeper mode, of 3.9.2 and of 4.3.1 in KRaft mode: consumers, streams, Spark, gateways, the command line (half an hour; ONLY="4.3.1 check")
