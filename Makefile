@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -114,8 +114,11 @@ legacy-mixed: setup ## real old consumers and ours in one group: 60 joins, leave
 migration-roundtrip: setup ## a group under load from old consumers to mixed, coordinated, Kafka's own protocol and back (RECORDS=100000: less than a million)
 	@$(PY) -m tests.migrations.roundtrip $(if $(RECORDS),--records $(RECORDS))
 
-kraft-migration: setup ## a cluster of two brokers from ZooKeeper to KRaft under load, topics changed and the coordinator killed in each of Kafka's steps (five minutes)
+kraft-migration: setup ## a cluster of two brokers from ZooKeeper to KRaft under load, consumers and a Spark application on it, topics changed and the coordinator killed in each of Kafka's steps (six minutes)
 	@$(PY) -m tests.topics.migration
+
+kraft-matrix: setup ## every part on a broker of 3.9.2 in ZooKeeper mode, of 3.9.2 and of 4.3.1 in KRaft mode: consumers, streams, Spark, gateways, the command line (half an hour; ONLY="4.3.1 check")
+	@$(PY) -m tests.topics.matrix $(if $(ONLY),--only $(ONLY))
 
 broker-matrix: setup ## what asks brokers, on real ones of 0.11.0.3, 1.1.1, 2.8.2 and 3.9.2: both data clients, Spark's engines, the command line
 	@$(PY) -m tests.legacy.broker_matrix
@@ -173,6 +176,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.legacy.mixed || failed="$$failed legacy-mixed"; \
 	$(PY) -m tests.migrations.roundtrip || failed="$$failed migration-roundtrip"; \
 	$(PY) -m tests.topics.migration || failed="$$failed kraft-migration"; \
+	$(PY) -m tests.topics.matrix || failed="$$failed kraft-matrix"; \
 	$(PY) -m tests.legacy.old_zookeeper --jobs $(JOBS) || failed="$$failed old-zookeeper"; \
 	$(PY) -m tests.legacy.broker_matrix || failed="$$failed broker-matrix"; \
 	$(PY) -m tests.docker || test $$? -eq 4 || failed="$$failed docker-test"; \

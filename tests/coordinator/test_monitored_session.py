@@ -12,6 +12,7 @@ from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPo
 from zkcoord.zk.port import (
     Change,
     Check,
+    Children,
     Closed,
     Committed,
     Connected,
@@ -21,6 +22,7 @@ from zkcoord.zk.port import (
     Done,
     Expired,
     Fired,
+    GetChildren,
     GetData,
     Missing,
     MultiResult,
@@ -81,23 +83,23 @@ class Script:
     def close(self) -> None:
         self.closed += 1
 
-    def answer(self, answer: ReadAnswer) -> None:
+    def answer(self, answer: ReadAnswer, others: ReadAnswer = Children(("7",))) -> None:
         """Answer the oldest read."""
         reads, done = self.reads.pop(0)
-        assert list(reads) == [GetData(BROKER)]
-        done(ReadDone((answer,)))
+        assert list(reads) == [GetData(BROKER), GetChildren("/brokers/ids")]
+        done(ReadDone((answer, others)))
 
 
 class Scene:
     """An observed port over a script, and what the driver and the service were told."""
 
-    def __init__(self, broker_id: int | None = 5) -> None:
+    def __init__(self, broker_id: int | None = 5, asks: bool = False) -> None:
         self.script = Script()
         self.events: list[PortEvent] = []
         self.broker: list[bool] = []
         self.outcomes: list[str] = []
         self.ensemble = MonitoredEnsemble(
-            self.script, Layout.DRAFT, broker_id, self.outcomes.append, self.broker.append
+            self.script, Layout.DRAFT, broker_id, self.outcomes.append, self.broker.append, asks
         )
         self.port: MonitoredPort = self.ensemble.open(self.events.append)
 
@@ -132,6 +134,35 @@ def test_a_broker_that_was_never_there_ends_the_session_with_a_sentence(
     scene.script.on_event(Closed())
     (event,) = scene.events
     assert isinstance(event, Refused) and words in event.reason and "--broker-id" in event.reason
+
+
+NOBODY = Children(())
+HIDDEN = Denied(ZkError.NO_AUTH)
+
+
+@pytest.mark.parametrize("nobody", [Missing(), NOBODY])
+def test_where_zookeeper_knows_no_broker_it_is_not_waited_for(nobody: ReadAnswer) -> None:
+    """It is known once the coordinator, who asks brokers, leads."""
+    scene = Scene(asks=True)
+    scene.script.on_event(Connected(1, 6_000))
+    scene.script.answer(Missing(), nobody)
+    assert scene.events == [Connected(1, 6_000)] and scene.broker == []
+    scene.script.on_event(Fired(Change.DATA, BROKER))
+    scene.script.answer(THERE)
+    assert scene.broker == [True] and scene.script.closed == 0
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer", "others"),
+    [(True, Missing(), Children(("7",))), (False, Missing(), NOBODY), (True, HIDDEN, HIDDEN)],
+)
+def test_it_is_refused_where_others_are_known_or_nobody_asks(
+    asks: bool, answer: ReadAnswer, others: ReadAnswer
+) -> None:
+    scene = Scene(asks=asks)
+    scene.script.on_event(Connected(1, 6_000))
+    scene.script.answer(answer, others)
+    assert scene.script.closed == 1 and scene.events == []
 
 
 def test_a_connection_lost_before_the_answer_is_asked_again() -> None:

@@ -135,3 +135,14 @@ def test_a_coordinator_of_another_cluster_does_not_begin(
     assert ended.returncode == 1, ended
     assert f"the brokers at {kraft.address} are of cluster" in ended.stderr
     assert "of-another (/cluster/id)" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_a_coordinator_lives_beside_a_broker_that_kafkas_nodes_do_not_name(
+    kraft: KRaftNode, zk_hosts: str, tmp_path: Path
+) -> None:
+    """Whether it is there is known only once the coordinator leads."""
+    options = ("--zookeeper", zk_hosts, "--bootstrap-servers", kraft.address)
+    with Running(tmp_path / "beside", *options, "--broker-id", str(CONTROLLER)) as process:
+        process.metric_becomes("zkcoord_broker_up", 1)
+        wait_until(lambda: process.records("broker"), PATIENCE_S, "it in the journal")
+        assert [one["event"] for one in process.records("broker")] == ["registered"]

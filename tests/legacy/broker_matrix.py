@@ -11,38 +11,31 @@ the exit status is 1.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from confluent_kafka import KafkaException
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata, TopicPartition
-
-from consumer.spark.plan import PlannedRange
-from tests.bench.figures import Bar, Row, Section
+from tests.bench.figures import Section
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named
-from tests.harness.command import run
-from tests.harness.kafka import CHROOT, create_topic, group_member, produce_numbered, unique
-from tests.harness.wait import wait_until
+from tests.harness.kafka import CHROOT
 from tests.harness.zookeeper import connect, disconnect, start_server
-from tests.kafka.groups import Taken, consumer, coordinator, drain, settled, whole
+from tests.legacy.broker_checks import (
+    Against,
+    Check,
+    consume,
+    consume_all_forms,
+    decode,
+    look,
+    migrate,
+    offsets_in_kafka,
+    outcome,
+    reset,
+)
 from tests.legacy.jars import RELEASES, V0_11, V1_1
-from tests.spark.decode.reading import ENGINES, rows_of
-from tests.spark.decode.written import COMMITTED, UNCOMMITTED, Log, Writer
-from tests.spark.decode.written import settled as sorted_log
-from zkcoord.admin.kafka_groups import KafkaGroups
-from zkcoord.errors import ZkcoordError
 from zkcoord.stack import jars
 from zkcoord.stack.java import Java, find_java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.znodes.paths import Layout
 
 V2_8, V3_9 = "2.8.2", jars.KAFKA.version
 BROKERS = {
@@ -58,387 +51,7 @@ BROKERS = {
     ),
     V3_9: jars.KAFKA,
 }
-ZSTD_SINCE = (2, 1)
-OLD_FORMATS_UNTIL = (3, 0)
-OLD_FORMATS = {"0": "0.9.0.1", "1": "0.10.2"}
-"""Message format -> a release that wrote it (`message.format.version`)."""
-MAGIC_AT = 16
-"""Where a batch in a log says its format."""
 
-PARTITIONS, PER_PARTITION = 4, 300
-TOOL_TIMEOUT_S = 120.0
-PATIENCE_S = 60.0
-WORKS = Bar("min", 100, at_least=True)
-FAILURE_CHARS_MAX = 400
-
-
-@dataclass(frozen=True)
-class Against:
-    """A broker that runs. `hosts` is its ZooKeeper, chroot included; `folder` the check's own."""
-
-    release: str
-    broker: KafkaBroker
-    folder: Path
-
-    @property
-    def address(self) -> str:
-        """host:port."""
-        return self.broker.address
-
-    @property
-    def hosts(self) -> str:
-        """Where consumers are coordinated."""
-        return self.broker.zookeeper
-
-    @property
-    def version(self) -> tuple[int, ...]:
-        """The release as numbers."""
-        return tuple(map(int, self.release.split(".")))
-
-    @property
-    def codecs(self) -> tuple[str, ...]:
-        """Compression that this release takes from producers."""
-        return ("none", "gzip", "snappy", "lz4", *(("zstd",) if self.version >= ZSTD_SINCE else ()))
-
-    def tool(self, *arguments: str) -> str:
-        """Run a command of ours on it; what it printed. AssertionError when it failed, or wrote a
-        traceback.
-        """
-        answer = run(self.folder, *arguments, "--zookeeper", self.hosts, timeout_s=TOOL_TIMEOUT_S)
-        assert answer.returncode == 0 and "Traceback" not in answer.stderr, (
-            f"zkcoord {' '.join(arguments)}: {answer.returncode}, {answer.stderr.strip()}"
-            f" {answer.stdout.strip()}"
-        )
-        return answer.stdout
-
-    def stored(self, group: str, topic: str) -> dict[int, int]:
-        """What ZooKeeper has: partition -> next offset."""
-        client = connect(self.hosts)
-        try:
-            path = Layout.DRAFT.offset_topic(group, topic)
-            return (
-                {int(n): int(client.get(f"{path}/{n}")[0]) for n in client.get_children(path)}
-                if client.exists(path)
-                else {}
-            )
-        finally:
-            disconnect(client)
-
-    def committed(self, group: str, topic: str) -> dict[int, int]:
-        """What Kafka has."""
-        with KafkaGroups((self.address,)) as groups:
-            return {
-                tp.partition: offset
-                for tp, offset in groups.committed([group])[group].items()
-                if tp.topic == topic
-            }
-
-
-def consume(client: str, at: Against) -> str:
-    """Two members share a topic, one leaves; every record once and in order; positions, ends and
-    times are asked for; offsets are in ZooKeeper.
-    """
-    topic, group = create_topic(at.address, unique("shared"), PARTITIONS), unique("group")
-    produce_numbered(at.address, topic, PARTITIONS, PER_PARTITION)
-    taken: Taken = {}
-    every = [TopicPartition(topic, n) for n in range(PARTITIONS)]
-    with coordinator(at.hosts), consumer(at.hosts, group, topic, data_client=client) as one:
-        with consumer(at.hosts, group, topic, data_client=client) as two:
-            settled([one, two], topic, PARTITIONS, taken, PATIENCE_S)
-            drain([one, two], taken, PARTITIONS * PER_PARTITION)
-        settled([one], topic, PARTITIONS, taken, PATIENCE_S)
-        produce_numbered(at.address, topic, PARTITIONS, 10, PER_PARTITION)
-        drain([one], taken, PARTITIONS * (PER_PARTITION + 10))
-        ends = dict.fromkeys(every, PER_PARTITION + 10)
-        assert one.end_offsets(every) == ends and one.beginning_offsets(every) == dict.fromkeys(
-            every, 0
-        )
-        assert {
-            tp: found.offset
-            for tp, found in one.offsets_for_times(dict.fromkeys(every, 0)).items()
-            if found is not None
-        } == dict.fromkeys(every, 0)
-        one.seek(every[0], 5)
-        again: Taken = {}
-        wait_until(
-            lambda: (
-                drain([one], again, 1) is None
-                and sum(map(len, again.values())) >= PER_PARTITION + 5
-            ),
-            PATIENCE_S,
-            "the records after a seek",
-        )
-        assert again == {(topic, 0): list(range(5, PER_PARTITION + 10))}
-        one.commit()
-    whole(taken, PARTITIONS, PER_PARTITION + 10, topic)
-    assert at.stored(group, topic) == dict.fromkeys(range(PARTITIONS), PER_PARTITION + 10)
-    return f"{PARTITIONS * (PER_PARTITION + 10)} records"
-
-
-def consume_all_forms(client: str, at: Against) -> str:
-    """Every codec and message format that the broker stores."""
-    count = 0
-    for log in (*formats(at).values(), compressed(at)):
-        found: list[tuple[int, bytes | None, bytes | None]] = []
-        with (
-            coordinator(at.hosts),
-            consumer(at.hosts, unique("group"), log.topic, data_client=client) as one,
-        ):
-
-            def enough(one: Any = one, log: Log = log, found: list[Any] = found) -> bool:
-                found += [
-                    (record.offset, record.key, record.value)
-                    for records in one.poll(100).values()
-                    for record in records
-                ]
-                return len(found) >= len(log.rows[UNCOMMITTED])
-
-            wait_until(enough, PATIENCE_S, f"the records of {log.topic}")
-        assert found == [
-            (row["offset"], row["key"], row["value"]) for row in log.rows[UNCOMMITTED]
-        ], log.topic
-        count += len(found)
-    return (
-        f"{count} records; message formats {', '.join([*formats_of(at), '2'])};"
-        f" {', '.join(at.codecs)}"
-    )
-
-
-def offsets_in_kafka(at: Against) -> str:
-    """`offsets_storage="kafka"`: where the group stands is in Kafka alone, and another member goes
-    on from there.
-    """
-    topic, group = create_topic(at.address, unique("kept"), 2), unique("group")
-    produce_numbered(at.address, topic, 2, 50)
-    taken: Taken = {}
-    with coordinator(at.hosts):
-        with consumer(at.hosts, group, topic, offsets_storage="kafka") as one:
-            drain([one], taken, 100)
-            one.commit()
-        assert at.committed(group, topic) == {0: 50, 1: 50}
-        produce_numbered(at.address, topic, 2, 5, 50)
-        with consumer(at.hosts, group, topic, offsets_storage="kafka") as two:
-            drain([two], taken, 110)
-    whole(taken, 2, 55, topic)
-    return ""
-
-
-def decode(engine: str, at: Against) -> str:
-    """All rows of each kind of log, as the producer's reports say: codecs, old message formats
-    (keys and values; these have no headers, and the oldest no times), committed and aborted
-    transactions.
-    """
-    if engine not in ENGINES:
-        raise AssertionError(
-            f"the engine {engine} is not there: install confluent-kafka, and a C compiler for c"
-        )
-    mixed, transactions = compressed(at), transactional(at)
-    for log, isolation in (
-        (mixed, UNCOMMITTED),
-        (transactions, UNCOMMITTED),
-        (transactions, COMMITTED),
-    ):
-        assert (
-            rows_of(
-                at.address,
-                engine,
-                [PlannedRange(log.topic, 0, 0, log.end)],
-                isolation_level=isolation,
-            )
-            == log.rows[isolation]
-        ), (log.topic, isolation)
-    for log in formats(at).values():
-        wanted = ("offset", "key", "value")
-        whole_log, within = (
-            PlannedRange(log.topic, 0, 0, log.end),
-            PlannedRange(log.topic, 0, log.end // 2, log.end - 3),
-        )
-        assert rows_of(at.address, engine, [whole_log], wanted) == [
-            {name: row[name] for name in wanted} for row in log.rows[UNCOMMITTED]
-        ], log.topic
-        assert [
-            row["offset"] for row in rows_of(at.address, engine, [within], ("offset",))
-        ] == list(range(within.start, within.end)), "a range that begins and ends within a batch"
-    return (
-        f"{len(mixed.rows[UNCOMMITTED])} rows, {len(transactions.rows[COMMITTED])} committed;"
-        f" message formats {', '.join([*formats_of(at), '2'])}; {', '.join(at.codecs)}"
-    )
-
-
-def compressed(at: Against) -> Log:
-    """Batches of all codecs in one log, with headers."""
-    writer, log = Writer(at.address), Log(create_topic(at.address, unique("mixed"), 1), 0)
-    when_ms = int(time.time() * 1000) - 3_600_000
-    producers = [
-        writer.producer(compression_type=codec, batch_num_messages=7) for codec in at.codecs
-    ]
-    for batch in range(2 * len(producers)):
-        for number in range(20):
-            writer.send(
-                producers[batch % len(producers)],
-                log,
-                batch * 20 + number,
-                log.rows[UNCOMMITTED].append,
-                when_ms,
-            )
-        assert producers[batch % len(producers)].flush(PATIENCE_S) == 0
-    return sorted_log(log)
-
-
-def transactional(at: Against) -> Log:
-    """Overlapping transactions, some aborted."""
-    return Writer(at.address).transactional(create_topic(at.address, unique("transactional"), 1), 0)
-
-
-def formats_of(at: Against) -> Mapping[str, str]:
-    """Message formats older than today's that this release can store."""
-    return OLD_FORMATS if at.version < OLD_FORMATS_UNTIL else {}
-
-
-def formats(at: Against) -> Mapping[str, Log]:
-    """One log of each of these; batches with and without compression, which is nested in these
-    formats.
-    """
-    found = {}
-    for name, release in formats_of(at).items():
-        log = Log(
-            create_topic(
-                at.address, unique(f"format-{name}"), 1, {"message.format.version": release}
-            ),
-            0,
-        )
-        for codec in ("none", "gzip", "none", "snappy"):
-            producer = KafkaProducer(
-                bootstrap_servers=at.address,
-                acks="all",
-                enable_idempotence=False,
-                linger_ms=20,
-                compression_type=None if codec == "none" else codec,
-            )
-            try:
-                sent = [
-                    (n, producer.send(log.topic, key=b"%d" % n, value=b"%d" % n * 40, partition=0))
-                    for n in range(25)
-                ]
-                producer.flush(timeout=PATIENCE_S)
-                log.rows[UNCOMMITTED] += [
-                    {
-                        "offset": future.get(timeout=PATIENCE_S).offset,
-                        "key": b"%d" % n,
-                        "value": b"%d" % n * 40,
-                    }
-                    for n, future in sent
-                ]
-            finally:
-                producer.close(timeout=PATIENCE_S)
-        found[name] = sorted_log(log)
-        with (at.broker.home / "data" / f"{log.topic}-0" / f"{0:020}.log").open("rb") as segment:
-            assert segment.read(MAGIC_AT + 1)[MAGIC_AT] == int(name), (
-                f"the broker did not store {log.topic} in the format {name}"
-            )
-    return found
-
-
-def reset(at: Against) -> str:
-    """`zkcoord offsets reset`: to the first record, to a time, to the end; `offsets show` has ends
-    and lags.
-    """
-    topic, group = create_topic(at.address, unique("times"), 1), unique("group")
-    base_ms = (int(time.time()) - 7_200) * 1000
-    producer = KafkaProducer(bootstrap_servers=at.address, acks="all")
-    try:
-        for number in range(20):
-            producer.send(
-                topic,
-                value=b"%d" % number,
-                partition=0,
-                timestamp_ms=base_ms + (3_600_000 if number >= 12 else 0) + number,
-            ).get(timeout=PATIENCE_S)
-    finally:
-        producer.close(timeout=PATIENCE_S)
-    between = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((base_ms + 1_800_000) / 1000))
-    for how, expected in (
-        (("--to-latest",), 20),
-        (("--to-earliest",), 0),
-        (("--to-datetime", between), 12),
-    ):
-        at.tool("offsets", "reset", group, "--topic", topic, *how, "--new-group", "--execute")
-        assert at.stored(group, topic) == {0: expected}, (how, at.stored(group, topic))
-    shown = at.tool("offsets", "show", group).splitlines()[1].split()
-    assert shown[1:7] == [topic, "0", "12", "0", "20", "8"], shown
-    return ""
-
-
-def migrate(at: Against) -> str:
-    """`zkcoord migrate`: ZooKeeper's offsets into Kafka, where a plain consumer goes on, and what
-    it stored back.
-    """
-    topic, group = create_topic(at.address, unique("moved"), 2), unique("group")
-    produce_numbered(at.address, topic, 2, 50)
-    client = connect(at.hosts)
-    try:
-        for number, offset in enumerate((10, 20)):
-            client.create(
-                f"/consumers/{group}/offsets/{topic}/{number}", str(offset).encode(), makepath=True
-            )
-    finally:
-        disconnect(client)
-    at.tool("migrate", "apply", "1", "--only", group)
-    at.tool("migrate", "apply", "2", "--only", group)
-    at.tool("migrate", "verify", "2", "--only", group)
-    assert at.committed(group, topic) == {0: 10, 1: 20}
-    plain = group_member(
-        at.address, topic, group, auto_offset_reset="earliest", enable_auto_commit=False
-    )
-    try:
-        found: set[tuple[int, int]] = set()
-        wait_until(
-            lambda: (
-                found.update(
-                    (r.partition, r.offset) for records in plain.poll(200).values() for r in records
-                )
-                or len(found) == 70
-            ),
-            PATIENCE_S,
-            "the records from there on",
-        )
-        assert found == {(0, n) for n in range(10, 50)} | {(1, n) for n in range(20, 50)}
-        plain.commit(
-            {
-                TopicPartition(topic, 0): OffsetAndMetadata(33, "", -1),
-                TopicPartition(topic, 1): OffsetAndMetadata(44, "", -1),
-            }
-        )
-        with KafkaGroups((at.address,)) as groups:
-            assert groups.live_members([group])[group], "a live member is seen"
-    finally:
-        plain.close()
-    at.tool("migrate", "rollback", "2", "--only", group)
-    assert at.stored(group, topic) == {0: 33, 1: 44}
-    return ""
-
-
-def look(at: Against) -> str:
-    """`zkcoord check --kafka` and `zkcoord groups describe` ask brokers, too."""
-    topic, group = create_topic(at.address, unique("looked"), 1), unique("group")
-    produce_numbered(at.address, topic, 1, 10)
-    with coordinator(at.hosts), consumer(at.hosts, group, topic) as one:
-        drain([one], {}, 10)
-        one.commit()
-        described = at.tool("groups", "describe", group)
-    assert [line.split()[1:6] for line in described.splitlines()[1:] if topic in line] == [
-        [topic, "0", "10", "10", "0"]
-    ], described
-    answer = run(at.folder, "check", "--zookeeper", at.hosts, "--kafka", timeout_s=TOOL_TIMEOUT_S)
-    assert (
-        answer.returncode in (0, 1)
-        and "Traceback" not in answer.stderr
-        and "asked" not in answer.stderr
-    ), answer.stderr
-    return ""
-
-
-Check = Callable[[Against], str]
 CHECKS: Mapping[str, tuple[str, Check]] = {
     "consumer-kafka-python": ("a group of consumers", partial(consume, "kafka-python")),
     "consumer-librdkafka": (
@@ -490,7 +103,8 @@ def play(
             what, check = CHECKS[name]
             home = folder / f"{release}-{name}"
             home.mkdir()
-            section.rows.append(outcome(what, partial(check, Against(release, broker, home))))
+            at = Against(release, broker.address, broker.home / "data", broker.zookeeper, home)
+            section.rows.append(outcome(what, partial(check, at)))
     finally:
         broker.kill()
 
@@ -506,33 +120,6 @@ def _name_cluster(zookeeper: str, chroot: str) -> None:
         )
     finally:
         disconnect(client)
-
-
-def outcome(what: str, check: Callable[[], str]) -> Row:
-    """One line: works or not, and why."""
-    began, note, works = time.monotonic(), "", True
-    try:
-        note = check()
-    except (
-        AssertionError,
-        ZkcoordError,
-        KafkaError,
-        KafkaException,
-        OSError,
-        subprocess.SubprocessError,
-    ) as error:
-        works, note = (
-            False,
-            f"{type(error).__name__}: {' '.join(str(error).split())}"[:FAILURE_CHARS_MAX],
-        )
-    return Row(
-        what,
-        f"{time.monotonic() - began:.0f} s",
-        [100.0 * works],
-        (WORKS,),
-        unit="% works",
-        note=note,
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,13 +2,15 @@
 
     python -m tests.topics.migration            all of Kafka's steps; in each topics are created,
                                                 grown, deleted and made again, and the coordinator
-                                                that leads is killed (about five minutes)
+                                                that leads is killed (about six minutes)
     python -m tests.topics.migration --json F   what was measured, as JSON
 
-1,000 records a second go to a topic that four members share; another group has a pattern. Nobody is
-told of a broker but by ZooKeeper. It ends with 1 if a record was lost or delivered by two members,
-if a member of the first group was called back after its beginning, or if a new topic was served
-later than 2 s after its creation.
+1,000 records a second go to a topic that four members share, and that a Spark application consumes
+in a group of its own; another group has a pattern. Nobody is told of a broker but by ZooKeeper. It
+ends with 1 if a record was lost or delivered by two members, if a member of the first group was
+called back after its beginning, if Spark's partitions were assigned anew or a record was written
+twice, or if a new topic was served later than 2 s after its creation. Afterwards the application is
+stopped, and goes on from its checkpoint without ZooKeeper underneath.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from tests.harness.command import Running
 from tests.harness.wait import wait_until
 from tests.kafka.test_processes import Process, process
 from tests.topics.migrating_cluster import BROKERS, MigratingCluster
+from tests.topics.migrating_spark import SparkGroup
 from zkcoord.stack.java import find_java
 
 MEMBERS, PARTITIONS, PER_SECOND = 4, 8, 1_000
@@ -130,6 +133,7 @@ class Journey:
             family = self._member("--group", FAMILY, "--pattern", f"{FAMILY}-.*")
             load = SteadyLoad(self.cluster.bootstrap)
             load.start()
+            spark = self._spark()
             wait_until(
                 lambda: all(m.of("records") for m in members), PATIENCE_S, "everybody to consume"
             )
@@ -141,9 +145,15 @@ class Journey:
                 self.say(f"{name}: done")
                 self._phase(name, family)
             self._lags(family)
+            spark.end()
+            spark.begin()
+            self.say("the Spark application was stopped, and went on")
             acknowledged = load.stop()
             self.found.produced = sum(map(len, acknowledged.values()))
             self._judge(members, acknowledged, before)
+            spark.judge(acknowledged)
+            spark.end()
+            self.found.faults += spark.faults
         return self.found
 
     # who takes part
@@ -159,6 +169,13 @@ class Journey:
         one = process(*zookeeper, "--commit", "sync", "--listener", *arguments)
         self._members.append(self._ends.enter_context(one))
         return self._members[-1]
+
+    def _spark(self) -> SparkGroup:
+        zookeeper, home = self.cluster.zookeeper.address, self.folder / "spark"
+        found = self._ends.enter_context(SparkGroup(zookeeper, STEADY, PARTITIONS, home))
+        found.begin()
+        self.say("a Spark application consumes")
+        return found
 
     def _admin(self, ask: Callable[[KafkaAdminClient], Any]) -> None:
         """Once a broker takes it."""

@@ -10,7 +10,9 @@ from zkcoord.topics.judging import KnownTopic, SaidTopic
 from zkcoord.topics.keeper import (
     ABSENT_TIMES,
     ALL_EVERY_MS,
+    ALL_SOON_MS,
     AT_ONCE_MS,
+    PAUSE_PER_ALL,
     PAUSE_PER_WORK,
 )
 from zkcoord.topics.own_nodes import decode_source
@@ -102,6 +104,26 @@ def test_a_topic_that_somebody_names_is_asked_for_at_once() -> None:
     side.source.groups_changed()
     side.wait(AT_ONCE_MS + 1)
     assert side.topic("u") == KnownTopic("b", 1)
+
+
+def test_what_nobody_names_is_there_soon_since_tools_may_ask_for_it() -> None:
+    """All are asked for as often as that is little work, and more seldom the more it is."""
+    side = Side({"t": SaidTopic("a", 1)})
+    side.wait(10)
+    side.topics["new"] = SaidTopic("b", 1)
+    side.wait(ALL_SOON_MS + OPTIONS.refresh_ms)
+    assert side.topic("new") == KnownTopic("b", 1)
+    side.source.lost()
+    side.topics["newer"] = SaidTopic("c", 1)
+    side.lead()
+    side.wait(ALL_SOON_MS + OPTIONS.refresh_ms)
+    assert side.topic("newer") == KnownTopic("c", 1), "also by the next coordinator"
+    side.work_ms = 100
+    side.wait(ALL_EVERY_MS)
+    before = [names for _, names in side.asked].count(None)
+    side.wait(5 * ALL_EVERY_MS)
+    all_asked = [names for _, names in side.asked].count(None) - before
+    assert all_asked <= 5 * ALL_EVERY_MS // (side.work_ms * PAUSE_PER_ALL) + 1
 
 
 def test_a_broker_that_goes_is_gone_when_that_was_said_again() -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from zkcoord.admin.common import Progress, argument, some
 from zkcoord.admin.offsets import reset_live as live
 from zkcoord.admin.offsets.log_offsets import NO_RECORD, LogOffsets
+from zkcoord.admin.offsets.named_topics import Topics, are_written_down, named_topics
 from zkcoord.admin.offsets.reset import Reset, ResetResult, ResetRow
 from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, export, parse_file, parse_topics
 from zkcoord.admin.offsets.stored import read_stored
@@ -24,14 +25,12 @@ from zkcoord.cli.brokers import Brokers, brokers
 from zkcoord.config.files import read_file
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
-from zkcoord.core.model import Topic, TopicPartition
+from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.terminal import out
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
-from zkcoord.znodes.codec import decode_topic
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
 from zkcoord.znodes.paths import Layout, layout_named
@@ -233,7 +232,7 @@ def chosen_partitions(
     chosen: Mapping[str, tuple[int, ...] | None],
     found: GroupSnapshot | None,
     progress: Progress,
-) -> tuple[dict[str, Topic], list[TopicPartition]]:
+) -> tuple[Topics, list[TopicPartition]]:
     """The topics and partitions that are meant. Raises `RefusedError` for what was named and Kafka
     does not have; what all topics of the group would have in addition is noted and left out.
     """
@@ -242,24 +241,21 @@ def chosen_partitions(
         named = set(aim.offsets)
     elif found is not None and not chosen:
         named = set(found.partitions)
-    names = sorted({tp.topic for tp in named} | set(chosen))
-    topics: dict[str, Topic] = {}
-    for name, answer in zip(
-        names, client.see([GetData(layout.topic(name)) for name in names]), strict=False
-    ):
-        topic = (
-            decode_topic(name, answer.data, answer.stat)
-            if isinstance(answer, Node) and answer.data
-            else None
-        )
-        if isinstance(topic, Topic):
-            topics[name] = topic
-    gone = [name for name in names if name not in topics]
     is_named = bool(chosen) or aim.kind is ResetKind.FILE
+    names = sorted({tp.topic for tp in named} | set(chosen))
+    wanted = named | {TopicPartition(name, n) for name in chosen for n in chosen[name] or ()}
+
+    def is_whole(topics: Topics) -> bool:
+        return not is_named or (topics.keys() >= set(names) and not _unknown(wanted, topics))
+
+    topics = named_topics(client, layout, names, is_whole, progress)
+    gone = [name for name in names if name not in topics]
     if gone and is_named:
+        heard = are_written_down(client)
         raise RefusedError(
-            f"Kafka has no topic {some(gone)}: correct the name, or the chroot at the end of"
-            " --zookeeper"
+            f"Kafka has no topic {some(gone)}{', as far as coordinators have heard' * heard}:"
+            " correct the name, or the chroot at the end of --zookeeper"
+            f"{', or try again in a minute if it is new' * heard}"
         )
     if not topics:
         raise RefusedError(
@@ -272,7 +268,7 @@ def chosen_partitions(
         for name, numbers in sorted(chosen.items())
         for n in (topics[name].partitions if numbers is None else numbers)
     ]
-    unknown = [tp for tp in tps if tp.partition not in topics[tp.topic].partitions]
+    unknown = _unknown(tps, topics)
     if unknown and is_named:
         raise RefusedError(f"Kafka has no partition {some(unknown)}: leave it out")
     if unknown:
@@ -281,6 +277,13 @@ def chosen_partitions(
             " offsets delete removes it)"
         )
     return topics, [tp for tp in tps if tp not in set(unknown)]
+
+
+def _unknown(tps: Iterable[TopicPartition], topics: Topics) -> list[TopicPartition]:
+    """Which of them topics that are there do not have."""
+    return [
+        tp for tp in tps if tp.topic in topics and tp.partition not in topics[tp.topic].partitions
+    ]
 
 
 def _logs(asked: Brokers, tps: Sequence[TopicPartition], aim: Aim) -> dict[TopicPartition, Log]:

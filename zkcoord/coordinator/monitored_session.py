@@ -4,9 +4,10 @@ and looks after the broker that the coordinator lives beside.
 * `on_multi` is told how each multi ended (ok, fenced, refused, unknown). Fenced means: its first
   operation was a check and failed, which is how every write of the coordinator begins.
 * With a broker's id, each new connection looks at /brokers/ids. A broker that was never seen there
-  is a wrong option: the session is closed and ends `Refused` with one sentence. Once it was seen,
-  its absence is reported (`on_broker(False)`), and its return, and nothing else follows from it:
-  groups are served as long as ZooKeeper is there.
+  is a wrong option: the session is closed and ends `Refused` with one sentence. Not so where
+  ZooKeeper knows of no broker and the coordinator can ask some: which there are it finds out when
+  it leads. Once it was seen, its absence is reported (`on_broker(False)`), and its return, and
+  nothing else follows from it: groups are served as long as ZooKeeper is there.
 
 Ordering: the first `Connected` is held back until the broker has been seen. Events that come
 meanwhile (`Suspended`, or the end) go on at once; the look then ends unanswered, and a later
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from zkcoord.zk.port import (
     AclsResult,
     Check,
+    Children,
     Closed,
     Committed,
     Connected,
@@ -28,6 +30,7 @@ from zkcoord.zk.port import (
     Ensemble,
     Expired,
     Fired,
+    GetChildren,
     GetData,
     Missing,
     MultiResult,
@@ -65,7 +68,7 @@ def outcome_of(ops: Sequence[Op], result: MultiResult) -> str:
 
 class MonitoredEnsemble:
     """`inner`'s sessions, observed. Both callbacks run on the loop's thread; `on_broker` only on a
-    change.
+    change. `asks`: whether the coordinator has been told of brokers to ask.
     """
 
     def __init__(
@@ -75,8 +78,11 @@ class MonitoredEnsemble:
         broker_id: int | None,
         on_multi: Callable[[str], None],
         on_broker: Callable[[bool], None],
+        asks: bool = False,
     ) -> None:
         self.inner = inner
+        self.asks = asks
+        self.brokers_root = layout.brokers_root
         self.broker_path = layout.broker(broker_id) if broker_id is not None else ""
         self.broker_id = broker_id
         self.on_multi = on_multi
@@ -163,16 +169,22 @@ class MonitoredPort:
         self._on_event(event)
 
     def _look(self) -> None:
-        self.inner.read([GetData(self._ensemble.broker_path)], self._looked)
+        paths = self._ensemble.broker_path, self._ensemble.brokers_root
+        self.inner.read([GetData(paths[0]), GetChildren(paths[1])], self._looked)
 
     def _looked(self, result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return
-        answer, held, self._held = result.answers[0], self._held, None
+        (answer, others), held, self._held = result.answers, self._held, None
         if held is None:
             return self._ensemble.broker(isinstance(answer, Node))
         if isinstance(answer, Node):
             self._ensemble.broker(True)
+            return self._on_event(held)
+        knows_none = isinstance(others, Missing) or (
+            isinstance(others, Children) and not others.names
+        )
+        if knows_none and self._ensemble.asks:
             return self._on_event(held)
         assert isinstance(answer, (Missing, Denied))
         why = (

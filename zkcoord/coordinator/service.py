@@ -98,6 +98,7 @@ class CoordinatorService:
             settings.broker_id,
             lambda outcome: self.metrics.writes.labels(outcome).inc(),
             self._broker,
+            bool(settings.cluster.servers),
         )
         self.shared_metrics = SharedAnswer(self._metrics, ANSWER_EVERY_MS, ASK_DEADLINE_MS)
         self.shared_groups = SharedAnswer(self._groups, ANSWER_EVERY_MS, ASK_DEADLINE_MS)

@@ -48,7 +48,9 @@ NEWS_PER_WRITE_MAX = 100
 ABSENT_TIMES = 3
 SOON_MS = 200
 AT_ONCE_MS = 50
-ALL_EVERY_MS = 60_000
+ALL_SOON_MS, ALL_EVERY_MS = 2_000, 60_000
+PAUSE_PER_ALL = 200
+"""All topics are asked for again after so many times the work that it was, between these."""
 NAMED_PER_ASK_MAX = 1_000
 NO_ANSWER = "no broker answers: what is new of topics is not heard"
 PAUSE_PER_WORK = 20
@@ -146,7 +148,7 @@ class TopicKeeper:
 
     def _made(self) -> None:
         self._ask_at_ms = self._clock()
-        self._all_at_ms = self._ask_at_ms + ALL_EVERY_MS if self.is_complete else None
+        self._all_at_ms = self._ask_at_ms + ALL_SOON_MS if self.is_complete else None
         self.tick()
 
     # asking
@@ -212,7 +214,8 @@ class TopicKeeper:
         for one in judge.answered(now, said.answer, are_found=not self.is_complete):
             self._news[one.name] = one
         if names is None:
-            self._all_at_ms = now + ALL_EVERY_MS
+            pause_ms = max(ALL_SOON_MS, said.work_ms * PAUSE_PER_ALL)
+            self._all_at_ms = now + min(ALL_EVERY_MS, pause_ms)
             unmentioned = judge.unmentioned(said.answer)
             self._unmentioned = [one for one in unmentioned if one not in self._hidden]
         else:
