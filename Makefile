@@ -75,8 +75,8 @@ demo-gateway: setup ## a Java and a librdkafka client before two gateways, a shi
 bench: setup ## zkcoord beside kafka-python, librdkafka, Kafka 4's new protocol and the old consumer in one run: join, leave, crash, slow member, coordinator's death (hours; QUICK=1: groups of 4, half an hour)
 	@$(PY) -m tests.bench.side $(if $(QUICK),--quick) $(if $(MEMBERS),--members $(MEMBERS))
 
-bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-python's own groups on the same broker
-	@$(PY) -m tests.bench.rebalance
+bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-python's own groups on the same broker (KAFKA=4 or 3.9-kraft: one without ZooKeeper underneath)
+	@$(PY) -m tests.bench.rebalance $(if $(KAFKA),--kafka $(KAFKA))
 
 bench-guardian: setup ## how long a registration outlives its process, for every way to die, and for 500 kills of consumers and coordinators (10 minutes)
 	@$(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members

@@ -3,6 +3,7 @@ broker in the same run.
 
     python -m tests.bench.rebalance [--quick] [--rounds N] [--only
         join|coordinator|consumer|requests|background] [--no-kafka] [--seed N]
+        [--kafka 3.9|3.9-kraft|4]
 
 Real servers, `zkcoord coordinator` processes with their shipped defaults, consumers in processes of
 their own. Prints a table with the bars beside the figures and writes
@@ -26,11 +27,17 @@ from tests.bench import background, crashes, figures, joins, requests
 from tests.bench.rig import Rig
 from tests.bench.running import Part, conclude, measured_in_a_folder, on_a_stack, report_named
 from zkcoord.stack.java import find_java
+from zkcoord.stack.stack import KafkaKind
 
 ROUNDS_OF_JOINS = 20
 ROUNDS_OF_OTHERS = 10
 ROUNDS_QUICK = 3
 NAMES = ("join", "coordinator", "consumer", "requests", "background")
+KINDS = {
+    "3.9": KafkaKind.ZOOKEEPER,
+    "3.9-kraft": KafkaKind.KRAFT,
+    "4": KafkaKind.KRAFT_4,
+}
 KEPT = figures.REPORT.parent / "bench-rebalance-logs"
 
 
@@ -48,6 +55,7 @@ class Plan:
     partitions: tuple[int, ...] = (24, 96)
     loads: tuple[int, ...] = (0, joins.LOAD_PER_S)
     sizes: tuple[int, ...] = requests.SIZES
+    kafka: str = "3.9"
 
 
 def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
@@ -66,13 +74,15 @@ def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
 def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
     """Measure, print, write; the exit status."""
     shutil.rmtree(KEPT, ignore_errors=True)
-    sections = on_a_stack(folder, plan.seed, partial(parts, plan), plan.only)
+    kind = KINDS[plan.kafka]
+    sections = on_a_stack(folder, plan.seed, partial(parts, plan), plan.only, kind=kind)
     options = {
         "rounds_of_joins": plan.rounds_of_joins,
         "rounds": plan.rounds,
         "seed": plan.seed,
         "only": plan.only,
         "load_per_s": joins.LOAD_PER_S,
+        "kafka": kind.value,
     }
     status = conclude(sections, options, str(find_java().major), report, "bench-rebalance")
     if any(section.failure for section in sections):
@@ -86,7 +96,12 @@ def run(plan: Plan, folder: Path, report: Path = figures.REPORT) -> int:
 def plan_of(args: argparse.Namespace) -> Plan:
     """From the command line."""
     only = tuple(args.only or NAMES)
-    common = {"only": only, "theirs": not args.no_kafka, "seed": args.seed}
+    common = {
+        "only": only,
+        "theirs": not args.no_kafka,
+        "seed": args.seed,
+        "kafka": args.kafka,
+    }
     if args.quick:
         rounds = args.rounds or ROUNDS_QUICK
         return Plan(rounds_of_joins=rounds, rounds=rounds, **common)
@@ -129,6 +144,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             f" and {joins.LOAD_PER_S})"
         ),
     )
+    parser.add_argument(
+        "--kafka",
+        choices=tuple(KINDS),
+        default="3.9",
+        help="the broker: with ZooKeeper underneath (default), or without, where coordinators ask",
+    )
     parser.add_argument("--no-kafka", action="store_true", help="leave kafka-python's groups out")
     parser.add_argument(
         "--seed",
@@ -143,8 +164,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         partitions=tuple(args.partitions or plan.partitions),
         loads=tuple(args.load or plan.loads),
     )
+    name = "bench-rebalance" if plan.kafka == "3.9" else f"bench-rebalance-kafka-{plan.kafka}"
     return measured_in_a_folder(
-        lambda folder: run(plan, folder, report_named("bench-rebalance", plan.only, NAMES))
+        lambda folder: run(plan, folder, report_named(name, plan.only, NAMES))
     )
 
 

@@ -71,7 +71,8 @@ class Worker:
 
 class Rig:
     """One run. `say` shows progress. `zookeeper` and `kafka` are addresses, `zookeeper_port` the
-    server's, `kafka_log` the broker's log where the broker is ours.
+    server's, `kafka_log` the broker's log where the broker is ours; `asks_brokers`: coordinators are
+    to ask for topics.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Rig:
         self.written_per_s: list[float] = []
         self.produced: list[tuple[int, int]] = []
         self.kafka_log: Path | None = None
+        self.asks_brokers = False
         self.commits: list[Line] = []
         self._ready: dict[str, str] = {}
         self._count = 0
@@ -170,6 +172,7 @@ class Rig:
             str(port),
             "--journal-dir",
             str(journal),
+            *(["--bootstrap-servers", self.kafka] if self.asks_brokers else []),
             *flags,
         ]
         self.children.start(

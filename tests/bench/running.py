@@ -17,7 +17,7 @@ from tests.bench.rig import Rig
 from zkcoord.demo.run import uninterrupted
 from zkcoord.errors import ZkcoordError
 from zkcoord.stack.servers import ZooKeeperOptions
-from zkcoord.stack.stack import running_stack
+from zkcoord.stack.stack import KafkaKind, running_stack
 
 Part = Callable[[list[Section]], None]
 """Adds its sections to a list before it fills them."""
@@ -101,16 +101,18 @@ def on_a_stack(
     only: Collection[str],
     progress: Callable[[str], None] = say,
     zookeeper_options: ZooKeeperOptions = ZooKeeperOptions(),
+    kind: KafkaKind = KafkaKind.ZOOKEEPER,
 ) -> list[Section]:
     """The parts that are wanted, each on the same ZooKeeper and broker; afterwards both are
     stopped, and all processes that a part left.
     """
     with running_stack(
-        folder / "stack", progress=progress, zookeeper_options=zookeeper_options
+        folder / "stack", progress=progress, zookeeper_options=zookeeper_options, kind=kind
     ) as stack:
         assert stack.zookeeper is not None and stack.kafka is not None, "both run inside the block"
         rig = Rig(folder / "run", stack.zookeeper.address, stack.kafka.address, seed, progress)
         rig.kafka_log = stack.kafka.log
+        rig.asks_brokers = kind is not KafkaKind.ZOOKEEPER
         try:
             return measure_all(parts_of(rig), only, progress)
         finally:
