@@ -71,8 +71,8 @@ class Worker:
 
 class Rig:
     """One run. `say` shows progress. `zookeeper` and `kafka` are addresses, `zookeeper_port` the
-    server's, `kafka_log` the broker's log where the broker is ours; `asks_brokers`: coordinators are
-    to ask for topics.
+    server's, `kafka_log` the broker's log where it is ours; `asks_brokers`: coordinators are to
+    ask for topics.
     """
 
     def __init__(
