@@ -10,7 +10,7 @@ from tests.zk.classic.served_side import SESSION_MS, SETTLED_MS, STILL
 from zkcoord.core.events import Record
 from zkcoord.core.model import Topic
 from zkcoord.topics.asking import SaidBroker, SaidCluster
-from zkcoord.topics.judging import ClusterAnswer, KnownTopic, SaidTopic
+from zkcoord.topics.judging import ClusterAnswer, KnownTopic, SaidSince, SaidTopic
 from zkcoord.topics.options import TopicOptions, TopicSourceKind
 from zkcoord.topics.own_nodes import decode_known_topic, encode_said_broker
 from zkcoord.topics.source import ClusterSource
@@ -55,6 +55,7 @@ class Side:
         self.cluster = "c"
         self.answers = True
         self.hidden: set[str] = set()
+        self.all: dict[str, SaidTopic] = {}
         self.has_zookeeper = False
         self.work_ms = 0
         self.wanted: Names = frozenset({"t"})
@@ -99,12 +100,18 @@ class Side:
             if name in asked and name not in self.hidden
         }
         missing = frozenset(asked - self.topics.keys())
-        answer = ClusterAnswer(len(self.asked) % 2 + 1, len(self.brokers), topics, missing)
+        since = self._since(topics) if names is None else None
+        answer = ClusterAnswer(len(self.asked) % 2 + 1, len(self.brokers), topics, missing, since)
         said = SaidCluster(
             self.cluster, dict(self.brokers), answer, self.has_zookeeper, self.work_ms
         )
         said_or_none = said if self.answers else None
         self.kernel.after(1, lambda: done(said_or_none))
+
+    def _since(self, topics: dict[str, SaidTopic]) -> SaidSince:
+        before, self.all = self.all, topics
+        named = before.keys() | topics.keys()
+        return SaidSince(before, frozenset(n for n in named if before.get(n) != topics.get(n)))
 
     def settle(self) -> None:
         """What is under way ends."""

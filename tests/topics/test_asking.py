@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from queue import SimpleQueue
 
 import pytest
+from kafka.protocol.metadata import MetadataResponse
 
-from tests.harness.kafka import create_topic, unique
+from tests.bench import topics_broker
+from tests.harness.kafka import add_partitions, create_topic, delete_topic, unique
+from tests.harness.wait import wait_until
 from tests.kafka.groups import PATIENCE_S
+from zkcoord.core.model import Malformed
 from zkcoord.errors import UnavailableError
 from zkcoord.stack import jars
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import CONTROLLER, KafkaBroker, KRaftNode
-from zkcoord.topics.asking import AskingThread, ClusterAsker, SaidCluster
-from zkcoord.topics.judging import SaidTopic
+from zkcoord.topics.asking import (
+    PARTITIONS_MAX,
+    RACK_CHARS_MAX,
+    AskingThread,
+    ClusterAsker,
+    SaidCluster,
+    _said,
+)
+from zkcoord.topics.judging import SaidSince, SaidTopic
+from zkcoord.topics.whole_answers import WholeReading
+from zkcoord.znodes.kafka import CLUSTER_ID_CHARS_MAX
 
 NOBODY = f"127.0.0.1:{free_port()}"
 
 
-@pytest.fixture
-def kraft(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KRaftNode]:
+@pytest.fixture(params=[jars.KAFKA, jars.KAFKA_4], ids=["kraft-3.9", "kraft-4"])
+def kraft(
+    request: pytest.FixtureRequest, java: Java, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KRaftNode]:
     """A broker that has no ZooKeeper underneath."""
     home = tmp_path_factory.mktemp("kraft")
-    node = KRaftNode(home, free_port(), java, CONTROLLER, free_port(), artifact=jars.KAFKA)
+    node = KRaftNode(home, free_port(), java, CONTROLLER, free_port(), artifact=request.param)
     node.start()
     yield node
     node.kill()
@@ -53,6 +69,124 @@ def test_topics_are_said_with_their_ids_and_what_is_missing(kafka_broker: KafkaB
     assert [f"{one.host}:{one.port}" for one in said.brokers.values()] == [kafka_broker.address]
     assert asker.ask(None).answer.topics[topic] == found[1], "among all, too"
     asker.close()
+
+
+def all_is_said(broker: str) -> None:
+    """Of all topics an asker is told what it is told by name, while they change."""
+    asker, named = ClusterAsker((broker,), {}), ClusterAsker((broker,), {})
+    topics = [create_topic(broker, unique("whole"), n) for n in (1, 3, 130)]
+    before: Mapping[str, SaidTopic] = asker._all
+
+    def whole(changed: set[str], gone: Sequence[str] = ()) -> None:
+        nonlocal before
+
+        def is_so() -> bool:
+            nonlocal before
+            said = asker.ask(None).answer
+            assert said.since is not None and said.since.before is before
+            before = said.topics
+            asked = frozenset(topics)
+            found = named.ask(asked).answer.topics
+            assert {n: said.topics[n] for n in asked & said.topics.keys()} == found
+            seen.update(said.since.names)
+            return found.keys() == asked and not said.topics.keys() & set(gone)
+
+        seen: set[str] = set()
+        wait_until(is_so, PATIENCE_S, "all that there is")
+        assert seen >= changed and not seen & set(topics) - changed
+
+    whole(set(topics))
+    whole(set())
+    add_partitions(broker, topics[1], 5)
+    whole({topics[1]})
+    assert before[topics[1]].partitions == 5
+    delete_topic(broker, gone := topics.pop(0))
+    topics.append(create_topic(broker, unique("whole"), 2))
+    whole({gone, topics[-1]}, [gone])
+    asker.close()
+    named.close()
+
+
+@pytest.mark.kafka
+def test_all_that_a_broker_on_zookeeper_says_is_read(kafka_broker: KafkaBroker) -> None:
+    all_is_said(kafka_broker.address)
+
+
+@pytest.mark.kafka
+def test_all_that_a_broker_without_it_says_is_read(kraft: KRaftNode) -> None:
+    all_is_said(kraft.address)
+
+
+def test_all_topics_are_taken_as_bytes() -> None:
+    """Whoever decodes them all again and again has no time for anything else."""
+    cluster = topics_broker.started()
+    asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})
+    decoded: list[int] = []
+    for n in range(50):
+        cluster.put(f"t{n}", uuid.uuid4(), 3, 0)
+    read = asker._whole.read
+
+    def counted(version: int, data: bytes) -> WholeReading | Malformed:
+        reading = read(version, data)
+        assert isinstance(reading, WholeReading)
+        decoded.append(len(reading.response.topics))
+        return reading
+
+    asker._whole.read = counted  # type: ignore[method-assign]  # to be counted
+    first = asker.ask(None)
+    assert first.answer.topics.keys() == cluster.topics.keys()
+    cluster.change("move", "t7", 3)
+    cluster.change("grow", "t9", 3)
+    cluster.change("delete", "t3", 3)
+    second = asker.ask(None).answer
+    assert decoded == [50, 1] and second.since == SaidSince(first.answer.topics, {"t3", "t9"})
+    assert second.topics["t9"].partitions == 4 and "t3" not in second.topics
+    asker.close()
+
+
+def test_an_answer_that_cannot_be_read_is_told_and_loses_nothing() -> None:
+    cluster = topics_broker.started()
+    asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})
+    cluster.put("t", uuid.uuid4(), 3, 0)
+    before = asker.ask(None).answer
+    answer = cluster.answer
+
+    def cut(names: list[str] | None, version: int) -> bytes:
+        return answer(names, version)[: -1 if names is None else None]
+
+    cluster.answer = cut  # type: ignore[method-assign]  # as a broken one
+    with pytest.raises(UnavailableError, match="what it says of all topics: it is cut off"):
+        asker.ask(None)
+    cluster.answer = answer  # type: ignore[method-assign]  # again
+    cluster.change("grow", "t", 3)
+    after = asker.ask(None).answer
+    assert after.since == SaidSince(before.topics, frozenset({"t"}))
+    asker.close()
+
+
+def test_of_what_is_said_that_no_node_can_hold_nothing_is_believed() -> None:
+    broker = MetadataResponse.MetadataResponseBroker
+    topic = MetadataResponse.MetadataResponseTopic
+    partition = topic.MetadataResponsePartition(partition_index=0)
+    huge = [partition] * (PARTITIONS_MAX + 1)
+    response = MetadataResponse(
+        brokers=[
+            broker(node_id=1, host="h", port=1, rack="r" * 1_000_000),
+            broker(node_id=2, host="h" * 1_000_000, port=1, rack=None),
+            broker(node_id=3, host=None, port=1, rack=None),
+            broker(node_id=4, host="h", port=-1, rack=None),
+        ],
+        cluster_id="c" * 1_000_000,
+        topics=[
+            topic(error_code=0, name="huge", topic_id=uuid.UUID(int=1), partitions=huge),
+            topic(error_code=0, name="none", topic_id=uuid.UUID(int=1), partitions=None),
+            topic(error_code=0, name="t", topic_id=uuid.UUID(int=1), partitions=[partition]),
+        ],
+    )
+    said = _said(response, 1)
+    assert list(said.brokers) == [1] and len(said.brokers[1].rack) == RACK_CHARS_MAX
+    assert len(said.cluster_id) == CLUSTER_ID_CHARS_MAX and list(said.answer.topics) == ["t"]
+    assert not _said(MetadataResponse(brokers=None, topics=None), 1).brokers
 
 
 def test_nobody_is_known() -> None:

@@ -6,6 +6,7 @@ from zkcoord.topics.judging import (
     ClusterAnswer,
     JudgingTimes,
     KnownTopic,
+    SaidSince,
     SaidTopic,
     TopicJudge,
     TopicNews,
@@ -136,3 +137,51 @@ def test_of_many_earlier_ones_the_latest_ids_are_kept() -> None:
     for n in range(1, 30):
         scene.until_told(SaidTopic(str(n), 1))
     assert scene.judge.known["t"].former == tuple(str(n) for n in range(9, 29))
+
+
+class Whole:
+    """Answers of all topics, by two brokers."""
+
+    def __init__(self) -> None:
+        self.judge = TopicJudge(None, TIMES)
+        self.now = self.asked = 0
+        self.all: dict[str, SaidTopic] = {}
+
+    def says(self, topics: dict[str, SaidTopic]) -> list[str]:
+        """The names of what is new by it."""
+        self.now += STEP_MS
+        self.asked += 1
+        before, self.all = self.all, topics
+        named = before.keys() | topics.keys()
+        since = SaidSince(before, frozenset(n for n in named if before.get(n) != topics.get(n)))
+        answer = ClusterAnswer(self.asked % 2, 2, topics, since=since)
+        return [one.name for one in self.judge.answered(self.now, answer)]
+
+
+def test_of_all_topics_those_are_looked_at_that_are_not_as_before() -> None:
+    whole = Whole()
+    many = {f"t{n}": SaidTopic(str(n), 1) for n in range(100)}
+    assert len(whole.says(many)) == 100
+    looked: list[str] = []
+    judged = whole.judge._said
+    whole.judge._said = lambda *told: looked.append(told[2]) or judged(*told)  # type: ignore[assignment, method-assign, func-returns-value]  # to be counted
+    assert whole.says({**many, "t7": SaidTopic("7", 2), "new": SaidTopic("n", 1)}) == ["new", "t7"]
+    assert sorted(looked) == ["new", "t7"]
+    looked.clear()
+    assert whole.says(many) == [] and looked == ["t7"]
+    assert whole.judge.unmentioned() == ["new"], "it may be hidden, or gone"
+
+
+def test_a_doubt_is_looked_at_whether_anything_has_changed_or_not() -> None:
+    whole = Whole()
+    whole.says({"t": SaidTopic("a", 1), "u": SaidTopic("b", 1)})
+    another = {"t": SaidTopic("c", 1), "u": SaidTopic("b", 1)}
+    heard = [whole.says(another) for _ in range(TIMES.confirm_times)]
+    assert heard == [[], [], ["t"]]
+
+
+def test_after_an_answer_that_was_not_heard_all_are_looked_at() -> None:
+    whole = Whole()
+    whole.says({"t": SaidTopic("a", 1)})
+    whole.all = {"t": SaidTopic("a", 2)}  # which somebody else was told
+    assert whole.says(dict(whole.all)) == ["t"] and whole.judge.known["t"].partitions == 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.topics.cluster_side import EPOCH, OPTIONS, TREE, Side
-from zkcoord.topics.asking import SaidBroker
+from zkcoord.topics.asking import PARTITIONS_MAX, SaidBroker
 from zkcoord.topics.judging import KnownTopic, SaidTopic
 from zkcoord.topics.keeper import (
     ABSENT_TIMES,
@@ -14,10 +16,13 @@ from zkcoord.topics.keeper import (
     AT_ONCE_MS,
     PAUSE_PER_ALL,
     PAUSE_PER_WORK,
+    SOON_MS,
+    WORK_AHEAD_MS,
 )
 from zkcoord.topics.own_nodes import decode_source
 from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
     Create,
     GetData,
     Node,
@@ -220,7 +225,8 @@ def test_asking_takes_its_share_of_the_time_only() -> None:
     side.wait(10)
     before = len(side.asked)
     side.wait(60_000)
-    assert 3 <= len(side.asked) - before <= 60_000 // (500 * PAUSE_PER_WORK) + 1
+    ahead = WORK_AHEAD_MS // 500
+    assert 3 <= len(side.asked) - before <= 60_000 // (500 * PAUSE_PER_WORK) + ahead + 1
 
 
 def test_the_ensembles_own_cluster_is_expected() -> None:
@@ -232,3 +238,26 @@ def test_the_ensembles_own_cluster_is_expected() -> None:
     assert [one.detail for one in side.records] == [
         {"event": "another cluster", "cluster": "c", "expected": "mine"}
     ]
+
+
+def test_while_something_is_doubted_new_topics_are_found_in_time() -> None:
+    side = Side({f"t{n}": SaidTopic(str(n), 1) for n in range(20)})
+    side.wanted = None
+    side.wait(10)
+    for n in range(20):
+        del side.topics[f"t{n}"]
+        side.topics[f"new{n}"] = SaidTopic(f"n{n}", 1)
+        side.wait(OPTIONS.refresh_ms + 20)
+        assert side.topic(f"new{n}") == KnownTopic(f"n{n}", 1)
+    whole = [at for at, names in side.asked if names is None]
+    assert max(b - a for a, b in pairwise(whole)) <= OPTIONS.refresh_ms + 2 * SOON_MS // 10
+    assert len(side.asked) > 2 * len(whole), "and what is doubted is asked for between"
+
+
+def test_what_does_not_fit_into_one_write_takes_several() -> None:
+    many = {f"t{n}": SaidTopic(str(n), 10_000) for n in range(20)}
+    side = Side({**many, "huge": SaidTopic("h", PARTITIONS_MAX)})
+    side.wait(10)
+    assert side.source.is_complete
+    data = side.zk.tree.nodes[TREE.topic("huge")].data
+    assert 20 * len(side.zk.tree.nodes[TREE.topic("t0")].data) > MULTI_BYTES_MAX > len(data)

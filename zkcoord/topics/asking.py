@@ -16,15 +16,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from zkcoord.core.model import Malformed
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.kafka_client import kafka_client
-from zkcoord.topics.judging import ClusterAnswer, SaidTopic
+from zkcoord.topics.judging import ClusterAnswer, SaidSince, SaidTopic
+from zkcoord.topics.whole_answers import ANSWER_BYTES_MAX, WholeAnswers
+from zkcoord.topics.whole_request import WholeBytes, WholeRequest
 from zkcoord.zk.term.topic_source import Names
+from zkcoord.znodes.kafka import CLUSTER_ID_CHARS_MAX, HOST_CHARS_MAX, PORT_MAX
 from zkcoord.znodes.names import is_topic
 
 log = logging.getLogger(__name__)
 
 REQUEST_MS = 3_000
+PARTITIONS_MAX = 25_000
+RACK_CHARS_MAX = 255
+NS_PER_MS = 1_000_000
 FAILED_FOR_S, FAILED_FOR_MAX_S = 1.0, 30.0
 ASKS_PER_CLIENT = 300
 SERVERS_SHOWN_MAX = 5
@@ -75,6 +82,8 @@ class ClusterAsker:
         self._left = 0
         self._last = -1
         self._pauses: dict[int, _Pause] = {}
+        self._whole = WholeAnswers()
+        self._all: dict[str, SaidTopic] = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -113,6 +122,7 @@ class ClusterAsker:
                 "client_id": CLIENT_ID,
                 "request_timeout_ms": REQUEST_MS,
                 "bootstrap_timeout_ms": REQUEST_MS,
+                "receive_message_max_bytes": ANSWER_BYTES_MAX,
                 **self._security,
             }
             self._client = kafka_client(KafkaAdminClient, config)
@@ -147,50 +157,91 @@ class ClusterAsker:
         raise failure
 
     def _one(self, names: Names, broker_id: int | None) -> SaidCluster:
+        if names is None:
+            return self._everything(broker_id)
         from kafka.protocol.metadata import MetadataRequest
 
         topic = MetadataRequest.MetadataRequestTopic
         request = MetadataRequest(
-            topics=None if names is None else [topic(name=name) for name in sorted(names)],
-            allow_auto_topic_creation=False,
+            topics=[topic(name=name) for name in sorted(names)], allow_auto_topic_creation=False
         )
-        before = time.process_time_ns()
-        said = _said(self._send(request, broker_id), -1 if broker_id is None else broker_id)
-        work_ms = (time.process_time_ns() - before) // 1_000_000
-        has_zookeeper = None if names or names is None else self._has_zookeeper(broker_id)
-        return replace(said, has_zookeeper=has_zookeeper, work_ms=work_ms)
+        response, worked_ns = self._send(request, broker_id)
+        before = time.thread_time_ns()
+        said = _said(response, _asked(broker_id))
+        worked_ns += time.thread_time_ns() - before
+        has_zookeeper = None if names else self._has_zookeeper(broker_id)
+        return replace(said, has_zookeeper=has_zookeeper, work_ms=worked_ns // NS_PER_MS)
+
+    def _everything(self, broker_id: int | None) -> SaidCluster:
+        """All topics, and by which names they are others than those that were said before."""
+        from kafka.errors import KafkaProtocolError
+
+        response, worked_ns = self._send(WholeRequest(), broker_id)
+        began_ns = time.thread_time_ns()
+        before = self._all
+        if isinstance(response, WholeBytes):
+            reading = self._whole.read(response.version, response.data)
+            if isinstance(reading, Malformed):
+                raise KafkaProtocolError(f"what it says of all topics: {reading.reason}")
+            said = _said(reading.response, _asked(broker_id))
+            names = reading.gone | {one.name for one in reading.response.topics or ()}
+            others = said.answer.topics
+            if names:
+                self._all = {**before, **others}
+                for name in names - others.keys():
+                    self._all.pop(name, None)
+        else:
+            said = _said(response, _asked(broker_id))
+            self._all = dict(said.answer.topics)
+            named = before.keys() | self._all.keys()
+            names = frozenset(n for n in named if before.get(n) != self._all.get(n))
+        answer = replace(said.answer, topics=self._all, since=SaidSince(before, names))
+        worked_ns += time.thread_time_ns() - began_ns
+        return replace(said, answer=answer, work_ms=worked_ns // NS_PER_MS)
 
     def _has_zookeeper(self, broker_id: int | None) -> bool:
         from kafka.protocol.metadata import ApiVersionsRequest
 
-        answer = self._send(ApiVersionsRequest(version=0), broker_id)
-        return DESCRIBE_QUORUM not in {one.api_key for one in answer.api_keys}
+        answer, _ = self._send(ApiVersionsRequest(version=0), broker_id)
+        return DESCRIBE_QUORUM not in {one.api_key for one in answer.api_keys or ()}
 
-    def _send(self, request: Any, broker_id: int | None) -> Any:
+    def _send(self, request: Any, broker_id: int | None) -> tuple[Any, int]:
+        """An answer, and for how many ns the thread has worked that has received it."""
         manager = self._client._manager
 
-        async def send() -> Any:
-            return await manager.send(request, node_id=broker_id)
+        async def send() -> tuple[Any, int]:
+            before = time.thread_time_ns()
+            answer = await manager.send(request, node_id=broker_id)
+            return answer, time.thread_time_ns() - before
 
-        return manager.run(send)
+        answer: tuple[Any, int] = manager.run(send)
+        return answer
+
+
+def _asked(broker_id: int | None) -> int:
+    return -1 if broker_id is None else broker_id
 
 
 def _said(response: Any, asked: int) -> SaidCluster:
+    """What a node can hold of an answer, which may say anything."""
     brokers = {
-        one.node_id: SaidBroker(one.node_id, one.host, one.port, one.rack or "")
-        for one in response.brokers
+        one.node_id: SaidBroker(one.node_id, one.host, one.port, (one.rack or "")[:RACK_CHARS_MAX])
+        for one in response.brokers or ()
+        if one.node_id >= 0
+        and 0 < len(one.host or "") <= HOST_CHARS_MAX
+        and 0 < one.port <= PORT_MAX
     }
     topics: dict[str, SaidTopic] = {}
     missing: set[str] = set()
-    for one in response.topics:
+    for one in response.topics or ():
         if one.name is None or not is_topic(one.name):
             continue
         if one.error_code == UNKNOWN_TOPIC:
             missing.add(one.name)
-        elif one.error_code == NO_ERROR and one.partitions:
+        elif one.error_code == NO_ERROR and 0 < len(one.partitions or ()) <= PARTITIONS_MAX:
             topics[one.name] = SaidTopic(_topic_id(one.topic_id), len(one.partitions))
     answer = ClusterAnswer(asked, len(brokers), topics, frozenset(missing))
-    return SaidCluster(response.cluster_id or "", brokers, answer)
+    return SaidCluster((response.cluster_id or "")[:CLUSTER_ID_CHARS_MAX], brokers, answer)
 
 
 def _topic_id(found: uuid.UUID | None) -> str:

@@ -12,7 +12,7 @@ that was gone in between is another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 FORMER_MAX = 20
@@ -28,15 +28,25 @@ class SaidTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidSince:
+    """The topics of an answer that named all, and by which names the next one is another."""
+
+    before: Mapping[str, SaidTopic]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterAnswer:
     """What a broker has answered. `missing`: what it was asked for and does not know; what it may
-    not say, or cannot say now, is in neither. `brokers`: how many there are.
+    not say, or cannot say now, is in neither. `brokers`: how many there are. `since`: it was asked
+    for all, and this is how it differs from an answer before.
     """
 
     broker: int
     brokers: int
     topics: Mapping[str, SaidTopic] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
+    since: SaidSince | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,9 @@ class Doubt:
 
 
 class TopicJudge:
-    """See the module. `known` is what others have found out before."""
+    """See the module. `known` is what others have found out before. Of an answer of all topics only
+    those are looked at that are not as in the one that was looked at before, and doubted ones.
+    """
 
     def __init__(
         self, known: Mapping[str, KnownTopic] | None = None, times: JudgingTimes = JudgingTimes()
@@ -111,21 +123,23 @@ class TopicJudge:
         self.known: dict[str, KnownTopic] = dict(known or {})
         self._times = times
         self._doubts: dict[str, Doubt] = {}
+        self._all: Mapping[str, SaidTopic] | None = None
+        self._unsaid: set[str] = set()  # topics that are there, and may not be among all
 
     @property
     def doubted(self) -> frozenset[str]:
         """Topics of which something else was said: to be asked for again soon."""
         return frozenset(self._doubts)
 
-    def unmentioned(self, answer: ClusterAnswer) -> list[str]:
-        """Topics that are there, and of which an answer of all topics says nothing: whether they
-        are missing is answered only where they are asked for.
+    def unmentioned(self) -> list[str]:
+        """Topics that are there, and of which the last answer of all topics says nothing: whether
+        they are missing is answered only where they are asked for.
         """
-        return sorted(
-            name
-            for name, known in self.known.items()
-            if not known.gone and name not in answer.topics
-        )
+        said = self._all or {}
+        self._unsaid = {
+            name for name in self._unsaid if not self.known[name].gone and name not in said
+        }
+        return sorted(self._unsaid)
 
     def answered(
         self, now_ms: int, answer: ClusterAnswer, are_found: bool = False
@@ -134,11 +148,21 @@ class TopicJudge:
         there before anybody looked.
         """
         found = [
-            self._said(now_ms, answer, name, said, are_found)
-            for name, said in answer.topics.items()
+            self._said(now_ms, answer, name, answer.topics[name], are_found)
+            for name in self._to_look_at(answer)
         ]
         found += [self._said(now_ms, answer, name, None, are_found) for name in answer.missing]
         return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+    def _to_look_at(self, answer: ClusterAnswer) -> Iterable[str]:
+        if answer.since is None:
+            return answer.topics
+        before, self._all = self._all, answer.topics
+        if answer.since.before is not before:
+            self._unsaid = set(self.known)
+            return answer.topics
+        self._unsaid |= answer.since.names & self.known.keys()
+        return (answer.since.names | self._doubts.keys()) & answer.topics.keys()
 
     def _said(
         self,
@@ -178,6 +202,7 @@ class TopicJudge:
 
     def _believe(self, name: str, topic: KnownTopic, anew: bool = False) -> TopicNews:
         self._doubts.pop(name, None)
+        self._unsaid.add(name)
         self.known[name] = topic
         return TopicNews(name, topic, anew)
 

@@ -3,13 +3,15 @@ again and again, elsewhere, and what is new is written, fenced by the term. One 
 connection of a term: it reads first what others have written.
 
 Topics that groups name are asked for, all topics where a group has a pattern, and all once in a
-while, so that what tools are asked about is there. Asking takes a bounded share of the time,
-however many topics there are.
+while, so that what tools are asked about is there. What has to be said again is asked for by name
+between these. Asking takes a bounded share of the time, however many topics there are, and what is
+done with an answer of all is in proportion to what differs from the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
@@ -27,6 +29,7 @@ from zkcoord.topics.own_nodes import (
     servers_of,
 )
 from zkcoord.zk.port import (
+    MULTI_BYTES_MAX,
     Children,
     Create,
     Delete,
@@ -38,6 +41,7 @@ from zkcoord.zk.port import (
     ReadAnswer,
     Rejected,
     SetData,
+    encoded_bytes,
 )
 from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.cluster_tree import ClusterTree
@@ -54,7 +58,10 @@ PAUSE_PER_ALL = 200
 NAMED_PER_ASK_MAX = 1_000
 NO_ANSWER = "no broker answers: what is new of topics is not heard"
 PAUSE_PER_WORK = 20
-"""After work that took a millisecond nobody is asked for so many."""
+"""For a millisecond of work nobody is asked for so many."""
+WORK_AHEAD_MS = 2_000
+"""So much work may be done before that, as with the first answer of all topics."""
+WRITE_BYTES_MAX = MULTI_BYTES_MAX // 2
 
 
 class TopicKeeper:
@@ -92,6 +99,8 @@ class TopicKeeper:
         self._begin_at_ms: int | None = None
         self._look_at_ms: int | None = None
         self._all_at_ms: int | None = None
+        self._asked_all_ms = 0
+        self._share = _WorkShare()
         self._unmentioned: list[str] = []
         self._hidden: set[str] = set()  # of which nobody says anything
         self._strange: frozenset[str] = frozenset()
@@ -188,45 +197,52 @@ class TopicKeeper:
         def answered(said: SaidCluster | None) -> None:
             if not self._port.dead:
                 self._asking = False
-                self._answered(asked, said)
+                self._answered(now, asked, said)
 
         self._ask(asked, servers_of(self._brokers.values(), self._options.protocol), answered)
 
     def _names(self, now: int) -> Names:
-        if self._unmentioned:
-            return frozenset(self._unmentioned[:NAMED_PER_ASK_MAX])
+        wanted = self._wanted()
         if self._all_at_ms is None or now >= self._all_at_ms:
             return None
-        return self._wanted()
+        if wanted is None and now >= self._asked_all_ms + self._options.refresh_ms:
+            return None
+        if self._unmentioned:
+            return frozenset(self._unmentioned[:NAMED_PER_ASK_MAX])
+        return wanted
 
-    def _answered(self, names: Names, said: SaidCluster | None) -> None:
+    def _answered(self, asked_ms: int, names: Names, said: SaidCluster | None) -> None:
         now, judge = self._clock(), self._judge
         if judge is None:
             return  # it is read anew
-        self._ask_at_ms = now + self._options.refresh_ms
         if said is None:
             self.problem = NO_ANSWER
+            self._ask_at_ms = now + self._options.refresh_ms
             return
+        self._ask_at_ms = now + self._options.refresh_ms
         expected = self._cluster or self._expected
         if expected and said.cluster_id and said.cluster_id != expected:
             return self._is_another(said.cluster_id, expected)
         self.problem = ""
+        topics = said.answer.topics
         for one in judge.answered(now, said.answer, are_found=not self.is_complete):
             self._news[one.name] = one
         if names is None:
             pause_ms = max(ALL_SOON_MS, said.work_ms * PAUSE_PER_ALL)
             self._all_at_ms = now + min(ALL_EVERY_MS, pause_ms)
-            unmentioned = judge.unmentioned(said.answer)
-            self._unmentioned = [one for one in unmentioned if one not in self._hidden]
+            self._asked_all_ms = asked_ms
+            self._unmentioned = [one for one in judge.unmentioned() if one not in self._hidden]
         else:
-            silent = names & judge.known.keys() - said.answer.topics.keys() - said.answer.missing
-            self._hidden |= silent
+            silent = {n for n in names if n in judge.known and n not in topics}
+            self._hidden |= silent - said.answer.missing
             self._unmentioned = [one for one in self._unmentioned if one not in names]
-        self._hidden -= said.answer.topics.keys()
+        self._hidden = {name for name in self._hidden if name not in topics}
+        since = self._asked_all_ms if self._wanted() is None else asked_ms
+        self._ask_at_ms = max(now, since + self._options.refresh_ms)
         if judge.doubted or self._unmentioned:
-            self._ask_at_ms = now + min(SOON_MS, self._options.refresh_ms)
+            self._ask_at_ms = min(self._ask_at_ms, now + SOON_MS)
             self._unmentioned = self._unmentioned or sorted(judge.doubted)
-        self._ask_at_ms = max(self._ask_at_ms, now + said.work_ms * PAUSE_PER_WORK)
+        self._ask_at_ms = max(self._ask_at_ms, self._share.after(now, said.work_ms))
         self._look_at_brokers(said)
         self._write_on(names, said)
         return None
@@ -269,8 +285,7 @@ class TopicKeeper:
             return
         if not self._news:
             return self._complete(names, said)
-        batch = dict(list(self._news.items())[:NEWS_PER_WRITE_MAX])
-        ops = [op for one in batch.values() for op in self._ops(one)]
+        batch, ops = self._batch()
         self._writing = True
 
         def written(refused: Rejected | None) -> None:
@@ -286,6 +301,20 @@ class TopicKeeper:
         if ops:
             return self._port.write(ops, written)
         return written(None)
+
+    def _batch(self) -> tuple[dict[str, TopicNews], list[Op]]:
+        """What fits into one write."""
+        batch: dict[str, TopicNews] = {}
+        ops: list[Op] = []
+        size = 0
+        for name, one in islice(self._news.items(), NEWS_PER_WRITE_MAX):
+            its = self._ops(one)
+            size += sum(map(encoded_bytes, its))
+            if batch and size > WRITE_BYTES_MAX:
+                break
+            batch[name] = one
+            ops += its
+        return batch, ops
 
     def _ops(self, one: TopicNews) -> list[Op]:
         path, there = self._tree.topic(one.name), one.name in self._nodes
@@ -319,6 +348,21 @@ class TopicKeeper:
                 )
 
         self._port.write([source], made)
+
+
+class _WorkShare:
+    """Work that time has not yet made up for."""
+
+    def __init__(self) -> None:
+        self._owed_ms = 0.0
+        self._seen_ms = 0
+
+    def after(self, now: int, work_ms: int) -> int:
+        """So much was done now: from when on there may be more."""
+        paid = (now - self._seen_ms) / PAUSE_PER_WORK
+        self._owed_ms = max(0.0, self._owed_ms - paid) + work_ms
+        self._seen_ms = now
+        return now + int(max(0.0, self._owed_ms - WORK_AHEAD_MS) * PAUSE_PER_WORK)
 
 
 def names_of(answer: ReadAnswer) -> Sequence[str]:

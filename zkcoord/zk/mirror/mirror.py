@@ -445,19 +445,16 @@ class Mirror:
     # topics
 
     def _topic_names(self, answer: ReadAnswer) -> dict[str, Topic | Malformed | None]:
-        present = (
-            {n for n in answer.names if names.is_topic(n)}
-            if isinstance(answer, Children)
-            else set()
-        )
+        # of very many hardly any are new: only these are looked at
+        present = set(answer.names) if isinstance(answer, Children) else set()
         for name in sorted(self.watched_topics - present):
             self.watched_topics.remove(name)
             self.port.unwatch(self.layout.topic(name), self._watched)
-        for name in sorted(present - self.watched_topics):
+        for name in sorted(n for n in present - self.watched_topics if names.is_topic(n)):
             self.watched_topics.add(name)
             self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
             self.wants.add(Want("topic", node=name))
-        return dict.fromkeys(sorted(set(self.topics) - present))
+        return dict.fromkeys(sorted(self.topics.keys() - present))
 
     def _emit_topics(self, topics: Mapping[str, Topic | Malformed | None]) -> None:
         for name, topic in topics.items():

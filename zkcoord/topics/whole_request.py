@@ -1,0 +1,81 @@
+"""The request for all topics, whose answer kafka-python hands over as bytes.
+
+kafka-python decodes an answer as the class says to which the request's header points. This one
+stands for the request, its header and that class, and passes on what it does not answer itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from zkcoord.topics.whole_answers import NEWEST, OLDEST, THROTTLE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBytes:
+    """An answer's bytes behind its header, for the client that looks whether it is throttled."""
+
+    version: int
+    data: bytes
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """For so long the broker wants no request."""
+        return int.from_bytes(self.data[:THROTTLE_BYTES], "big", signed=True)
+
+
+class WholeRequest:
+    """See the module. What is answered is `WholeBytes`; of versions that are too old for it, what
+    kafka-python makes of them.
+    """
+
+    def __init__(self) -> None:
+        from kafka.protocol.metadata import MetadataRequest
+
+        self._request = MetadataRequest(
+            topics=None, allow_auto_topic_creation=False, max_version=NEWEST
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._request, name)
+
+    @property
+    def API_VERSION(self) -> int | None:
+        """Which one the client has chosen."""
+        version: int | None = self._request.API_VERSION
+        return version
+
+    @API_VERSION.setter
+    def API_VERSION(self, version: int) -> None:
+        self._request.API_VERSION = version
+
+    # as its header
+
+    @property
+    def header(self) -> WholeRequest:
+        """What the client keeps until there is an answer."""
+        return self
+
+    @property
+    def correlation_id(self) -> int:
+        """By which the answer is known."""
+        found: int = self._request.header.correlation_id
+        return found
+
+    def get_response_class(self) -> WholeRequest:
+        """What reads the answer."""
+        return self
+
+    # as the class of its answer
+
+    def parse_header(self, read: Any) -> Any:
+        """The answer's header."""
+        return self._request.header.get_response_class().parse_header(read)
+
+    def decode(self, read: Any) -> Any:
+        """What is behind it."""
+        version = self.API_VERSION
+        if version is None or version < OLDEST:
+            return self._request.header.get_response_class().decode(read)
+        return WholeBytes(version, read.read())
