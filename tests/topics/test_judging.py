@@ -185,3 +185,19 @@ def test_after_an_answer_that_was_not_heard_all_are_looked_at() -> None:
     whole.says({"t": SaidTopic("a", 1)})
     whole.all = {"t": SaidTopic("a", 2)}  # which somebody else was told
     assert whole.says(dict(whole.all)) == ["t"] and whole.judge.known["t"].partitions == 2
+
+
+def test_what_all_brokers_say_is_looked_at_until_it_is_known() -> None:
+    """Also where one that is behind has taken the doubt away in between (sources 122)."""
+    judge = TopicJudge({"t": KnownTopic("a", 1)})
+    said = {"t": SaidTopic("b", 1)}
+
+    def all_say(now: int, since: SaidSince) -> None:
+        judge.answered(now, ClusterAnswer(1, 2, said, since=since))
+
+    all_say(0, SaidSince({}, frozenset({"t"})))
+    judge.answered(100, ClusterAnswer(2, 2, {"t": SaidTopic("a", 1)}))
+    assert not judge.doubted
+    for now in range(1_000, 15_000, 500):
+        all_say(now, SaidSince(said, frozenset()))
+    assert judge.known["t"] == KnownTopic("b", 1, ("a",))

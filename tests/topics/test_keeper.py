@@ -19,7 +19,7 @@ from zkcoord.topics.keeper import (
     SOON_MS,
     WORK_AHEAD_MS,
 )
-from zkcoord.topics.own_nodes import decode_source
+from zkcoord.topics.own_nodes import decode_source, encode_known_topic
 from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
@@ -261,3 +261,43 @@ def test_what_does_not_fit_into_one_write_takes_several() -> None:
     assert side.source.is_complete
     data = side.zk.tree.nodes[TREE.topic("huge")].data
     assert 20 * len(side.zk.tree.nodes[TREE.topic("t0")].data) > MULTI_BYTES_MAX > len(data)
+
+
+def test_what_was_left_unfinished_long_ago_is_not_what_counts() -> None:
+    """Nodes that do not count may be of any time (simulator, sources 433)."""
+    side = Side({"t": SaidTopic("b", 2), "new": SaidTopic("n", 1)}, begins=False)
+    side.theirs("t", brokers=(1, 2))
+    for path in TREE.above()[1:]:
+        side.write(Create(path, b""))
+    side.write(Create(TREE.topic("t"), encode_known_topic(KnownTopic("a", 5, found=True))))
+    side.write(Create(TREE.topic("gone"), encode_known_topic(KnownTopic("g", 1))))
+    side.lead()
+    side.wait(5 * OPTIONS.refresh_ms)
+    assert side.source.is_complete
+    assert side.topic() == KnownTopic("b", 2, found=True), "of Kafka's node, with the id by now"
+    assert TREE.topic("gone") not in side.nodes and TREE.topic("new") in side.nodes
+
+
+def test_a_broker_that_is_behind_takes_nobody_back_when_ours_begin_to_count() -> None:
+    side = Side({"t": SaidTopic("former", 1)}, begins=False)
+    side.theirs(brokers=(1, 2))
+    data = b'{"version":3,"topic_id":"latter","partitions":{"0":[1]}}'
+    side.write(Create("/brokers/topics/t", data))
+    side.lead()
+    side.wait(OPTIONS.refresh_ms // 2)
+    assert not side.source.is_complete
+    side.topics["t"] = SaidTopic("latter", 1)
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.source.is_complete and side.topic() == KnownTopic("latter", 1, found=True)
+
+
+def test_what_changes_while_ours_are_written_is_looked_at_anew() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, begins=False)
+    side.theirs("t", brokers=(1, 2))
+    side.answers = False
+    side.lead()
+    side.answers, side.hidden = True, {"late"}  # the brokers that are asked have not heard of it
+    side.topics["late"] = SaidTopic("l", 1)
+    side.write(Create("/brokers/topics/late", b'{"version":1,"partitions":{"0":[1]}}'))
+    side.wait(5 * OPTIONS.refresh_ms)
+    assert side.source.is_complete and side.topic("late") == KnownTopic("", 1, found=True)

@@ -12,7 +12,7 @@ that was gone in between is another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 FORMER_MAX = 20
@@ -125,6 +125,9 @@ class TopicJudge:
         self._doubts: dict[str, Doubt] = {}
         self._all: Mapping[str, SaidTopic] | None = None
         self._unsaid: set[str] = set()  # topics that are there, and may not be among all
+        self._unlike: set[str] = (
+            set()
+        )  # others among all than what is known, whoever else was asked
 
     @property
     def doubted(self) -> frozenset[str]:
@@ -147,14 +150,20 @@ class TopicJudge:
         """What is new by an answer, in order of names. `are_found`: what nobody has heard of was
         there before anybody looked.
         """
+        looked_at = self._to_look_at(answer)
         found = [
-            self._said(now_ms, answer, name, answer.topics[name], are_found)
-            for name in self._to_look_at(answer)
+            self._said(now_ms, answer, name, answer.topics[name], are_found) for name in looked_at
         ]
+        if answer.since is not None:
+            self._unlike = {name for name in looked_at if self._is_unlike(name, answer)}
         found += [self._said(now_ms, answer, name, None, are_found) for name in answer.missing]
         return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
-    def _to_look_at(self, answer: ClusterAnswer) -> Iterable[str]:
+    def _is_unlike(self, name: str, answer: ClusterAnswer) -> bool:
+        known, said = self.known[name], answer.topics[name]
+        return known.gone or not _is_same(known, said) or known.partitions != said.partitions
+
+    def _to_look_at(self, answer: ClusterAnswer) -> Collection[str]:
         if answer.since is None:
             return answer.topics
         before, self._all = self._all, answer.topics
@@ -162,7 +171,7 @@ class TopicJudge:
             self._unsaid = set(self.known)
             return answer.topics
         self._unsaid |= answer.since.names & self.known.keys()
-        return (answer.since.names | self._doubts.keys()) & answer.topics.keys()
+        return (answer.since.names | self._doubts.keys() | self._unlike) & answer.topics.keys()
 
     def _said(
         self,

@@ -14,15 +14,12 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from zkcoord.core.events import Record
-from zkcoord.core.model import Malformed
 from zkcoord.topics.asking import Asking, SaidBroker, SaidCluster
 from zkcoord.topics.fenced_port import FencedPort
+from zkcoord.topics.first_look import FirstLook, first_look, unchanged
 from zkcoord.topics.judging import KnownTopic, TopicJudge, TopicNews
 from zkcoord.topics.options import TopicOptions
 from zkcoord.topics.own_nodes import (
-    cluster_of,
-    decode_known_topic,
-    decode_source,
     encode_known_topic,
     encode_said_broker,
     encode_source,
@@ -33,11 +30,7 @@ from zkcoord.zk.port import (
     Children,
     Create,
     Delete,
-    GetChildren,
-    GetData,
-    Node,
     Op,
-    Read,
     ReadAnswer,
     Rejected,
     SetData,
@@ -45,8 +38,6 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.cluster_tree import ClusterTree
-from zkcoord.znodes.kafka import CLUSTER_ID
-from zkcoord.znodes.names import is_number, is_topic
 
 NEWS_PER_WRITE_MAX = 100
 ABSENT_TIMES = 3
@@ -93,6 +84,7 @@ class TopicKeeper:
         self._absent: dict[int, int] = {}
         self._expected = ""
         self._cluster: str | None = None  # None: the nodes are not complete yet
+        self._look = FirstLook(None, "")
         self._news: dict[str, TopicNews] = {}
         self._writing = self._asking = False
         self._ask_at_ms: int | None = None
@@ -117,42 +109,14 @@ class TopicKeeper:
 
     def begin(self) -> None:
         """Read what others have written."""
-        tree = self._tree
-        reads: list[Read] = [
-            GetData(tree.source),
-            GetChildren(tree.topics),
-            GetChildren(tree.brokers),
-            GetData(CLUSTER_ID),
-        ]
-        self._port.sync(lambda: self._port.read(reads, self._listed))
+        first_look(self._port, self._tree, self._begun)
 
-    def _listed(self, answers: list[ReadAnswer]) -> None:
-        source, topics, brokers, cluster_id = answers
-        self._cluster, self._expected = None, cluster_of(cluster_id)
-        if isinstance(source, Node):
-            cluster = decode_source(source.data)
-            self._cluster = "" if isinstance(cluster, Malformed) else cluster
-        names = [n for n in names_of(topics) if is_topic(n)]
-        ids = [int(n) for n in names_of(brokers) if is_number(n)]
-        self._nodes.update(names)
-        paths = [*map(self._tree.topic, names), *map(self._tree.broker, ids)]
-
-        def read(found: list[ReadAnswer]) -> None:
-            self._begun(names, ids, found)
-
-        self._port.read([GetData(path) for path in paths], read)
-
-    def _begun(self, names: list[str], ids: list[int], found: list[ReadAnswer]) -> None:
-        known: dict[str, KnownTopic] = {}
-        for name, answer in zip(names, found, strict=False):
-            if isinstance(answer, Node):
-                topic = decode_known_topic(name, answer.data, answer.stat)
-                if isinstance(topic, KnownTopic):
-                    known[name] = topic
-        for broker_id, answer in zip(ids, found[len(names) :], strict=True):
-            if isinstance(answer, Node):
-                self._brokers[broker_id] = answer.data
-        self._judge = TopicJudge(known)
+    def _begun(self, look: FirstLook) -> None:
+        self._look = look
+        self._cluster, self._expected = look.cluster, look.expected
+        self._nodes.update(look.written)
+        self._brokers.update(look.brokers)
+        self._judge = TopicJudge(look.known)
         self._port.make(self._tree.above(), self._made)
 
     def _made(self) -> None:
@@ -203,6 +167,8 @@ class TopicKeeper:
 
     def _names(self, now: int) -> Names:
         wanted = self._wanted()
+        if self._all_at_ms is None and self._unmentioned:
+            return frozenset(self._unmentioned[:NAMED_PER_ASK_MAX])
         if self._all_at_ms is None or now >= self._all_at_ms:
             return None
         if wanted is None and now >= self._asked_all_ms + self._options.refresh_ms:
@@ -229,7 +195,7 @@ class TopicKeeper:
             self._news[one.name] = one
         if names is None:
             pause_ms = max(ALL_SOON_MS, said.work_ms * PAUSE_PER_ALL)
-            self._all_at_ms = now + min(ALL_EVERY_MS, pause_ms)
+            self._all_at_ms = now + min(ALL_EVERY_MS, pause_ms) if self.is_complete else None
             self._asked_all_ms = asked_ms
             self._unmentioned = [one for one in judge.unmentioned() if one not in self._hidden]
         else:
@@ -293,7 +259,12 @@ class TopicKeeper:
             if refused is not None:
                 return self._again()
             for name, one in batch.items():
-                (self._nodes.discard if one.topic.gone else self._nodes.add)(name)
+                if one.topic.gone:
+                    self._nodes.discard(name)
+                    self._look.written.pop(name, None)
+                else:
+                    self._nodes.add(name)
+                    self._look.written[name] = encode_known_topic(one.topic)
                 if self._news.get(name) is one:
                     del self._news[name]
             return self._write_on(names, said)
@@ -335,17 +306,46 @@ class TopicKeeper:
         self._begin_at_ms = self._clock() + self._options.refresh_ms
 
     def _complete(self, names: Names, said: SaidCluster) -> None:
-        """Once there are all topics the nodes count."""
-        if self._cluster is not None or names is not None:
+        """Once there are all topics the nodes count, if nothing is doubted."""
+        judge = self._judge
+        if self._cluster is not None or names is not None or judge is None:
             return
-        source = Create(self._tree.source, encode_source(said.cluster_id), acl=self._port.acl)
+        if judge.doubted or self._unmentioned:
+            return
+        self._news.update(self._outdated(judge))
+        if self._news:
+            return self._write_on(names, said)
+        self._writing = True
+
+        def looked(is_so: bool) -> None:
+            self._writing = False
+            if is_so:
+                self._count(said.cluster_id)
+            else:
+                self._again()
+
+        return unchanged(self._port, self._look, looked)
+
+    def _outdated(self, judge: TopicJudge) -> dict[str, TopicNews]:
+        """Nodes that are not as topics are: they did not count, and may be of any time."""
+        written = self._look.written
+        there = {name: topic for name, topic in judge.known.items() if not topic.gone}
+        found = {
+            name: TopicNews(name, topic, anew=True)
+            for name, topic in there.items()
+            if written.get(name) != encode_known_topic(topic)
+        }
+        gone = KnownTopic("", 0, gone=True)
+        return found | {name: TopicNews(name, gone) for name in written.keys() - there.keys()}
+
+    def _count(self, cluster_id: str) -> None:
+        source = Create(self._tree.source, encode_source(cluster_id), acl=self._port.acl)
 
         def made(refused: Rejected | None) -> None:
             if refused is None:
-                self._cluster = said.cluster_id
-                self._record(
-                    Record("topics", "", {"event": "from Kafka", "cluster": said.cluster_id})
-                )
+                self._cluster = cluster_id
+                self._all_at_ms = self._clock() + ALL_SOON_MS
+                self._record(Record("topics", "", {"event": "from Kafka", "cluster": cluster_id}))
 
         self._port.write([source], made)
 

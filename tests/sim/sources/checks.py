@@ -46,6 +46,7 @@ class SourceChecks:
         self._seen = seen
         self._ids: dict[str, str] = {}
         self._former: dict[str, set[str]] = {}
+        self._past: dict[str, set[str]] = {}
 
     def committed(self, txn: Txn) -> None:
         """Look at one transaction, just after it happened."""
@@ -71,6 +72,9 @@ class SourceChecks:
         now = _id(node)
         before, self._ids[name] = self._ids.get(name), now
         if before is not None and before != now:
+            if now in self._past.setdefault(name, set()):
+                self._violate("S1", f"everybody reads {name} as {now} again")
+            self._past[name].add(before)
             self._seen(name)
 
     def _ours(self, name: str, before: Rec | None, after: Rec | None) -> None:

@@ -8,11 +8,11 @@ written until the controller is finalised. All that is written to them is writte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.sim.kernel import Host, Kernel
 from zkcoord.topics.asking import Asking, SaidBroker, SaidCluster
-from zkcoord.topics.judging import ClusterAnswer, SaidTopic
+from zkcoord.topics.judging import ClusterAnswer, SaidSince, SaidTopic
 from zkcoord.topics.own_nodes import encode_said_broker
 from zkcoord.zk.port import Create, Delete, Op
 from zkcoord.zk.term.topic_source import Names
@@ -115,7 +115,10 @@ class SimCluster:
     # who asks
 
     def asking(self, host: Host) -> Asking:
-        """For the coordinator on this host."""
+        """For the coordinator on this host. Of all topics it is told what differs from what it was
+        told last.
+        """
+        last: dict[str, SaidTopic] = {}
 
         def ask(
             names: Names, servers: Sequence[str], done: Callable[[SaidCluster | None], None]
@@ -123,7 +126,13 @@ class SimCluster:
             self.kernel.after(self.kernel.between(0, LATENCY_MAX_MS), lambda: asked(names, done))
 
         def asked(names: Names, done: Callable[[SaidCluster | None], None]) -> None:
+            nonlocal last
             said = self._said(names)
+            if said is not None and names is None:
+                now = dict(said.answer.topics)
+                others = frozenset(n for n in last.keys() | now if last.get(n) != now.get(n))
+                answer = replace(said.answer, topics=now, since=SaidSince(last, others))
+                said, last = replace(said, answer=answer), now
             is_slow = self.kernel.chance(SLOW_CHANCE)
             wait = self.kernel.between(0, SLOW_MAX_MS if is_slow else LATENCY_MAX_MS)
             if said is None:

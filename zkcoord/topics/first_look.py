@@ -1,0 +1,121 @@
+"""What a keeper of topics begins with: the nodes of our own, as others have left them.
+
+As long as they do not count they may be of any time: whoever wrote them may have ended before they
+were complete, long ago. What everybody reads until then is Kafka's nodes, so that is what brokers
+have to follow: one that is behind takes nobody back to a topic of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from zkcoord.core.model import Malformed
+from zkcoord.topics.fenced_port import FencedPort
+from zkcoord.topics.judging import KnownTopic
+from zkcoord.topics.own_nodes import cluster_of, decode_known_topic, decode_source
+from zkcoord.zk.port import Children, GetChildren, GetData, Node, Read, ReadAnswer
+from zkcoord.znodes.cluster_tree import ClusterTree
+from zkcoord.znodes.kafka import CLUSTER_ID
+from zkcoord.znodes.names import is_number, is_topic
+from zkcoord.znodes.paths import TOPICS
+
+K = TypeVar("K", str, int)
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """`cluster`: of which ours are (None: they do not count); `expected`: what Kafka's node says of
+    that ("": nothing). `known`: topics as everybody reads them; `written`: what our nodes of topics
+    say; `theirs`: when Kafka's nodes were written last, where they count.
+    """
+
+    cluster: str | None
+    expected: str
+    known: dict[str, KnownTopic] = field(default_factory=dict)
+    written: dict[str, bytes] = field(default_factory=dict)
+    brokers: dict[int, bytes] = field(default_factory=dict)
+    theirs: Mapping[str, int] = field(default_factory=dict)
+
+
+def first_look(port: FencedPort, tree: ClusterTree, done: Callable[[FirstLook], None]) -> None:
+    """Read all of it."""
+    reads: list[Read] = [
+        GetData(tree.source),
+        GetChildren(tree.topics),
+        GetChildren(tree.brokers),
+        GetData(CLUSTER_ID),
+    ]
+
+    def listed(answers: list[ReadAnswer]) -> None:
+        source, topics, brokers, cluster_id = answers
+        cluster = None
+        if isinstance(source, Node):
+            said = decode_source(source.data)
+            cluster = "" if isinstance(said, Malformed) else said
+        names = [name for name in _names(topics) if is_topic(name)]
+        ids = [int(name) for name in _names(brokers) if is_number(name)]
+        paths = [*map(tree.topic, names), *map(tree.broker, ids)]
+
+        def read(found: list[ReadAnswer]) -> None:
+            ours = _nodes(names, found[: len(names)])
+            at = {n: one.data for n, one in _nodes(ids, found[len(names) :]).items()}
+            written = {name: node.data for name, node in ours.items()}
+            expected = cluster_of(cluster_id)
+            if cluster is not None:
+                return done(FirstLook(cluster, expected, _known(ours), written, at))
+            return read_theirs(
+                port,
+                lambda theirs: done(
+                    FirstLook(None, expected, _found(theirs), written, at, _when(theirs))
+                ),
+            )
+
+        port.read([GetData(path) for path in paths], read)
+
+    port.sync(lambda: port.read(reads, listed))
+
+
+def read_theirs(port: FencedPort, done: Callable[[Mapping[str, Node]], None]) -> None:
+    """Kafka's nodes of topics, while they count."""
+
+    def listed(answers: list[ReadAnswer]) -> None:
+        names = [name for name in _names(answers[0]) if is_topic(name)]
+        port.read(
+            [GetData(f"{TOPICS}/{name}") for name in names],
+            lambda found: done(_nodes(names, found)),
+        )
+
+    port.read([GetChildren(TOPICS)], listed)
+
+
+def unchanged(port: FencedPort, look: FirstLook, done: Callable[[bool], None]) -> None:
+    """Whether Kafka's nodes are as they were."""
+    port.sync(lambda: read_theirs(port, lambda theirs: done(_when(theirs) == look.theirs)))
+
+
+def _when(nodes: Mapping[str, Node]) -> dict[str, int]:
+    return {name: node.stat.mzxid for name, node in nodes.items()}
+
+
+def _known(nodes: Mapping[str, Node]) -> dict[str, KnownTopic]:
+    found = {name: decode_known_topic(name, node.data, node.stat) for name, node in nodes.items()}
+    return {name: topic for name, topic in found.items() if isinstance(topic, KnownTopic)}
+
+
+def _found(nodes: Mapping[str, Node]) -> dict[str, KnownTopic]:
+    """Topics that Kafka's nodes name: they were there before anybody looked."""
+    return {
+        name: KnownTopic(topic.topic_id, topic.partitions, found=True)
+        for name, topic in _known(nodes).items()
+    }
+
+
+def _nodes(keys: Sequence[K], answers: Sequence[ReadAnswer]) -> dict[K, Node]:
+    pairs = zip(keys, answers, strict=False)
+    return {key: answer for key, answer in pairs if isinstance(answer, Node)}
+
+
+def _names(answer: ReadAnswer) -> tuple[str, ...]:
+    return answer.names if isinstance(answer, Children) else ()
