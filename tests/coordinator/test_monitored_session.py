@@ -147,9 +147,15 @@ def test_where_zookeeper_knows_no_broker_it_is_not_waited_for(nobody: ReadAnswer
     scene.script.on_event(Connected(1, 6_000))
     scene.script.answer(Missing(), nobody)
     assert scene.events == [Connected(1, 6_000)] and scene.broker == []
+    scene.script.on_event(Fired(Change.CREATED, BROKER))
+    scene.script.answer(Missing(), nobody)
+    assert scene.broker == [], "what was never there is not lost"
     scene.script.on_event(Fired(Change.DATA, BROKER))
-    scene.script.answer(THERE)
+    scene.script.answer(THERE, Children(("5",)))
     assert scene.broker == [True] and scene.script.closed == 0
+    scene.script.on_event(Fired(Change.DELETED, BROKER))
+    scene.script.answer(Missing(), nobody)
+    assert scene.broker == [True, False]
 
 
 @pytest.mark.parametrize(

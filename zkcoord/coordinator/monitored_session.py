@@ -176,14 +176,16 @@ class MonitoredPort:
         if not isinstance(result, ReadDone):
             return
         (answer, others), held, self._held = result.answers, self._held, None
-        if held is None:
-            return self._ensemble.broker(isinstance(answer, Node))
-        if isinstance(answer, Node):
-            self._ensemble.broker(True)
-            return self._on_event(held)
         knows_none = isinstance(others, Missing) or (
             isinstance(others, Children) and not others.names
         )
+        if held is None:
+            if self._ensemble.broker_seen is not None or not knows_none:
+                self._ensemble.broker(isinstance(answer, Node))
+            return None
+        if isinstance(answer, Node):
+            self._ensemble.broker(True)
+            return self._on_event(held)
         if knows_none and self._ensemble.asks:
             return self._on_event(held)
         assert isinstance(answer, (Missing, Denied))
