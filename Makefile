@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -102,6 +102,9 @@ bench-audit: setup ## the audit on 64 million records with 5,000 planted violati
 bench-commit: setup ## commits a second and how long one takes, beside Kafka's own; how many members can commit before joins notice
 	@$(PY) -m tests.bench.commit
 
+bench-topics: setup ## how soon a new topic is assigned, by ZooKeeper and by brokers of 3.9 and 4.3; what 20,000 topics take when brokers are asked for them (a quarter of an hour; QUICK=1: less)
+	@$(PY) -m tests.bench.topics $(if $(QUICK),--quick)
+
 compat: setup ## both consumers, kafka-python's and ours, under the same tests on a real broker
 	@$(PY) -m tests.compat
 
@@ -168,6 +171,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.spark || failed="$$failed bench-spark"; \
 	$(PY) -m tests.bench.audit || failed="$$failed bench-audit"; \
 	$(PY) -m tests.bench.commit || failed="$$failed bench-commit"; \
+	$(PY) -m tests.bench.topics || failed="$$failed bench-topics"; \
 	$(PY) -m zkcoord.demo.spark || failed="$$failed demo-spark"; \
 	$(PY) -m zkcoord.demo.gateway --fast || failed="$$failed demo-gateway"; \
 	for fault in lost duplicate two-owners offset-back; do $(PY) -m zkcoord.demo.gateway --tiny --break $$fault | tee /dev/stderr | grep -q '^VERDICT: not clean: [0-9]' || failed="$$failed demo-gateway-$$fault"; done; \

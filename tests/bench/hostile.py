@@ -36,6 +36,7 @@ from tests.bench.scale_wire import Hub
 from tests.bench.scale_world import Member, Seed, Seeder, spread_evenly
 from tests.harness.command import environment
 from zkcoord.coordinator.journal import journal_files
+from zkcoord.zk.port import Ensemble
 
 HEALTHY_GROUPS, MEMBERS, PARTITIONS = 20, 2, 12
 JOINS, QUICK_JOINS = 100, 20
@@ -56,12 +57,12 @@ SHAPES = {
 
 
 class Coordinator:
-    """The shipped program, with nothing but a journal's folder of its own."""
+    """The shipped program, with nothing but a journal's folder of its own and `flags`."""
 
-    def __init__(self, hosts: str, folder: Path) -> None:
+    def __init__(self, hosts: str, folder: Path, *flags: str) -> None:
         folder.mkdir(parents=True)
         self.log_path, self.journal = folder / "log", folder / "journal"
-        command = ["coordinator", "--zookeeper", hosts, "--journal-dir", str(self.journal)]
+        command = ["coordinator", "--zookeeper", hosts, "--journal-dir", str(self.journal), *flags]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "zkcoord.cli.main", *command],
@@ -108,24 +109,24 @@ class Coordinator:
 
 
 class Healthy:
-    """Groups at rest, which a member joins and leaves again, one group after the other."""
+    """Groups at rest, which a member joins and leaves again, one group after the other. `ensemble`:
+    see `Member`.
+    """
 
-    def __init__(self, hub: Hub, seeder: Seeder) -> None:
+    def __init__(self, hub: Hub, seeder: Seeder, ensemble: Ensemble | None = None) -> None:
         self.hub = hub
-        for number in range(HEALTHY_GROUPS):
-            seeder.topic(self._topic(number), PARTITIONS)
+        self.ensemble = ensemble
+        for topic in healthy_topics():
+            seeder.topic(topic, PARTITIONS)
         self.members = [
-            [Member(hub, self._group(number), [self._topic(number)]) for _ in range(MEMBERS)]
-            for number in range(HEALTHY_GROUPS)
+            [self._member(number) for _ in range(MEMBERS)] for number in range(HEALTHY_GROUPS)
         ]
         hub.run_until(lambda: all(map(_even, self.members)), WAIT_S, "healthy groups at rest")
         self.turn = 0
 
-    def _group(self, number: int) -> str:
-        return f"healthy-{number:03d}"
-
-    def _topic(self, number: int) -> str:
-        return f"topic-of-{self._group(number)}"
+    def _member(self, number: int) -> Member:
+        topic = healthy_topics()[number]
+        return Member(self.hub, f"healthy-{number:03d}", [topic], ensemble=self.ensemble)
 
     def joins(self, count: int) -> list[float]:
         """How long each took, in ms; one that was not over in time counts as that long."""
@@ -134,7 +135,7 @@ class Healthy:
     def _join(self) -> float:
         number = self.turn = (self.turn + 1) % HEALTHY_GROUPS
         began = time.monotonic()
-        guest = Member(self.hub, self._group(number), [self._topic(number)])
+        guest = self._member(number)
         self._turn_until(lambda: len(guest.held) == PARTITIONS // (MEMBERS + 1))
         took_s = time.monotonic() - began
         guest.leave()
@@ -145,6 +146,11 @@ class Healthy:
         until = time.monotonic() + JOIN_S_MAX
         while not condition() and time.monotonic() < until:
             self.hub.turn(0.05)
+
+
+def healthy_topics() -> list[str]:
+    """Those of the healthy groups, in order."""
+    return [f"topic-of-healthy-{number:03d}" for number in range(HEALTHY_GROUPS)]
 
 
 def _even(members: Sequence[Member]) -> bool:

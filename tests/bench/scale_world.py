@@ -32,6 +32,7 @@ from zkcoord.zk.port import (
     Committed,
     Connected,
     Create,
+    Ensemble,
     GetData,
     MultiResult,
     Node,
@@ -283,19 +284,21 @@ def batched(pieces: Iterable[list[Op]]) -> Iterator[list[Op]]:
 
 class Member:
     """A real member: the consumer's own driver, and an application that processes nothing.
-    `answers`: whether it gives up what it is asked to.
+    `answers`: whether it gives up what it is asked to. `topics` are names, or a whole subscription;
+    `ensemble` is where its sessions are, if they are not just the hub's.
     """
 
     def __init__(
         self,
         hub: Hub,
         group: str,
-        topics: Sequence[str],
+        topics: Sequence[str] | Subscription,
         host: str = "host",
         answers: bool = True,
         user_data: str = "",
         assignors: tuple[str, ...] = ("sticky",),
         rebalance_timeout_ms: int = 60_000,
+        ensemble: Ensemble | None = None,
     ) -> None:
         self.hub = hub
         self.answers = answers
@@ -310,12 +313,19 @@ class Member:
             rebalance_timeout_ms=rebalance_timeout_ms,
         )
         self.driver = MemberDriver(
-            hub, LAYOUT, options, boot_ms, wall_ms, self._new_id, self._hear, lambda record: None
+            ensemble or hub,
+            LAYOUT,
+            options,
+            boot_ms,
+            wall_ms,
+            self._new_id,
+            self._hear,
+            lambda record: None,
         )
-        hub.drive(
-            self.driver,
-            lambda: self.driver.receive(msg.Subscribe(Subscription(dict.fromkeys(topics, 1)))),
+        wants = (
+            topics if isinstance(topics, Subscription) else Subscription(dict.fromkeys(topics, 1))
         )
+        hub.drive(self.driver, lambda: self.driver.receive(msg.Subscribe(wants)))
 
     def _new_id(self) -> str:
         self.names.append(member_name(self.group, self.driver.options.host))

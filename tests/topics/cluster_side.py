@@ -58,6 +58,7 @@ class Side:
         self.all: dict[str, SaidTopic] = {}
         self.has_zookeeper = False
         self.work_ms = 0
+        self.took_ms = 1
         self.wanted: Names = frozenset({"t"})
         self.asked: list[tuple[int, Names]] = []
         self.records: list[Record] = []
@@ -106,7 +107,7 @@ class Side:
             self.cluster, dict(self.brokers), answer, self.has_zookeeper, self.work_ms
         )
         said_or_none = said if self.answers else None
-        self.kernel.after(1, lambda: done(said_or_none))
+        self.kernel.after(self.took_ms, lambda: done(said_or_none))
 
     def _since(self, topics: dict[str, SaidTopic]) -> SaidSince:
         before, self.all = self.all, topics

@@ -15,6 +15,7 @@ from zkcoord.topics.keeper import (
     ALL_SOON_MS,
     AT_ONCE_MS,
     PAUSE_PER_ALL,
+    PAUSE_PER_WAIT,
     PAUSE_PER_WORK,
     SOON_MS,
     WORK_AHEAD_MS,
@@ -227,6 +228,15 @@ def test_asking_takes_its_share_of_the_time_only() -> None:
     side.wait(60_000)
     ahead = WORK_AHEAD_MS // 500
     assert 3 <= len(side.asked) - before <= 60_000 // (500 * PAUSE_PER_WORK) + ahead + 1
+
+
+def test_brokers_that_take_long_are_asked_less_often() -> None:
+    side = Side({"t": SaidTopic("a", 1)})
+    side.took_ms = 2 * OPTIONS.refresh_ms
+    for _ in range(400):
+        side.wait(side.took_ms // 20)
+    apart = [b - a for (a, _), (b, _) in pairwise(side.asked)][1:]
+    assert min(apart) >= (1 + PAUSE_PER_WAIT) * side.took_ms and len(apart) >= 3
 
 
 def test_the_ensembles_own_cluster_is_expected() -> None:

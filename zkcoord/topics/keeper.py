@@ -52,6 +52,8 @@ PAUSE_PER_WORK = 20
 """For a millisecond of work nobody is asked for so many."""
 WORK_AHEAD_MS = 2_000
 """So much work may be done before that, as with the first answer of all topics."""
+PAUSE_PER_WAIT = 2
+"""For a millisecond that an answer takes nobody is asked for so many: brokers work at it, too."""
 WRITE_BYTES_MAX = MULTI_BYTES_MAX // 2
 
 
@@ -208,7 +210,11 @@ class TopicKeeper:
         if judge.doubted or self._unmentioned:
             self._ask_at_ms = min(self._ask_at_ms, now + SOON_MS)
             self._unmentioned = self._unmentioned or sorted(judge.doubted)
-        self._ask_at_ms = max(self._ask_at_ms, self._share.after(now, said.work_ms))
+        self._ask_at_ms = max(
+            self._ask_at_ms,
+            now + PAUSE_PER_WAIT * (now - asked_ms),
+            self._share.after(now, said.work_ms),
+        )
         self._look_at_brokers(said)
         self._write_on(names, said)
         return None
