@@ -50,8 +50,8 @@ TRIED_FIRST = {
     "wire_goes_back": (192,),
     "change_with_full_hands": (1, 10, 19),
     "change_commits_unfenced": (527, 1079, 2071, 2184),
-    "source_first_word": (21, 55, 61),
-    "source_unfenced": (144, 167, 361),
+    "source_first_word": (24, 33, 35),
+    "source_unfenced": (108, 669),
 }
 
 

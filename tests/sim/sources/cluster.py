@@ -152,8 +152,10 @@ class SimCluster:
         seen = {name: self._then(name, at_ms) for name in asked}
         topics = {name: one for name, one in seen.items() if one is not None}
         missing = frozenset() if names is None else frozenset(seen) - topics.keys()
-        answer = ClusterAnswer(broker.number, len(able), topics, missing)
-        there = {one.number: _said(one) for one in able}
+        # one that is behind does not know either who is down
+        known = able if broker.heard_ms is None else self.brokers
+        answer = ClusterAnswer(broker.number, len(known), topics, missing)
+        there = {one.number: _said(one) for one in known}
         has_zookeeper = None if names or names is None else broker.has_zookeeper
         return SaidCluster(CLUSTER, there, answer, has_zookeeper)
 
