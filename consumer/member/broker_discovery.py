@@ -116,7 +116,8 @@ def find_listeners(
         raise ConsumerOptionError(
             f"no live broker with a {protocol} listener is registered under"
             f" {zk.chroot}{layout.brokers_root} of {zk.address}: start Kafka, correct the chroot of"
-            " zookeeper_connect, or give bootstrap_servers"
+            " zookeeper_connect, or give bootstrap_servers (where brokers have no ZooKeeper"
+            " underneath a coordinator that is given them tells all members)"
         )
     if listener is None:
         return by_answer(found)

@@ -42,11 +42,17 @@ NEVER = SourceSeen()
     ],
 )
 def test_what_is_said(seen: SourceSeen, codes: list[str]) -> None:
-    assert [one.code for one in sources(seen, True)] == codes
+    assert [one.code for one in sources(seen, 1)] == codes
 
 
 def test_an_ensemble_that_nobody_uses_needs_no_broker() -> None:
-    assert list(sources(NEVER, False)) == []
+    assert list(sources(NEVER, 0)) == []
+
+
+@pytest.mark.parametrize(("seen", "is_said"), [(IN_KRAFT, True), (IN_ZOOKEEPER, False)])
+def test_old_consumers_find_no_broker_without_zookeeper(seen: SourceSeen, is_said: bool) -> None:
+    said = [one.code for one in sources(seen, 1, old_members=2)]
+    assert ("old-consumers-without-brokers" in said) is is_said
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ class Examination:
         for layout in LAYOUTS.values():
             yield from self._seat(layout)
         source = read_source(self.reader, self._hide)
-        yield from sources(source, bool(self.seen.groups))
+        yield from sources(source, self.seen.groups, self.seen.old_members)
         yield from broker_rules.brokers(self.reader, old, self._hide)
         if not source.counts:  # of what Kafka keeps elsewhere ZooKeeper says nothing
             yield from broker_rules.deletions(self.reader, self._hide)

@@ -434,8 +434,13 @@ RULES: dict[str, CheckRule] = {
         _E,
         "",
         "groups get nothing, and members find no broker but with --bootstrap-servers of their own",
-        "give the coordinators --bootstrap-servers, and --kafka-config where brokers want more than"
-        " plain text",
+        "give the coordinators --bootstrap-servers (and --kafka-config, for TLS and SASL)",
+    ),
+    "old-consumers-without-brokers": CheckRule(
+        _E,
+        ALL,
+        "old consumers find no broker: they read /brokers/ids, where brokers in KRaft mode are not",
+        "replace them before brokers are restarted in KRaft mode; zkcoord's members need no change",
     ),
     "source-unreadable": CheckRule(
         _E,
@@ -447,8 +452,8 @@ RULES: dict[str, CheckRule] = {
         _E,
         "",
         "groups are served the topics of a cluster that is not the one of this ensemble",
-        "correct the coordinators' --bootstrap-servers, then delete the node, which they make anew;"
-        " where /cluster/id is what is left of an earlier cluster, delete that",
+        "correct the coordinators' --bootstrap-servers and delete the node, which they make again;"
+        " or delete /cluster/id, if that is of an earlier cluster",
     ),
     "source-unkept": CheckRule(
         _E,
@@ -459,8 +464,7 @@ RULES: dict[str, CheckRule] = {
     "brokers-came-back": CheckRule(
         _W,
         "",
-        "topics are taken from the brokers, which are slower to ask than ZooKeeper is to read: the"
-        " cluster went back to ZooKeeper mode, or runs in both",
+        "topics are still asked of brokers: the cluster went back to ZooKeeper, or runs in both",
         "if it went back, restart the coordinators with --topic-source zookeeper",
     ),
     "brokers-of-both-kinds": CheckRule(

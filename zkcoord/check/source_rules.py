@@ -90,15 +90,20 @@ def _ids(answer: ReadAnswer) -> frozenset[str]:
     return frozenset(filter(is_number, names))
 
 
-def sources(seen: SourceSeen, has_groups: bool) -> Iterator[CheckFinding]:
-    """What is wrong with it; nothing is said of what may not be read."""
+def sources(seen: SourceSeen, groups: int, old_members: int = 0) -> Iterator[CheckFinding]:
+    """What is wrong with it, where there are so many groups, and old consumers in them; nothing is
+    said of what may not be read.
+    """
     if not seen.is_whole:
         return
+    if old_members and not seen.theirs:
+        what = f"it lists no broker, and there are {old_members} old consumers"
+        yield CheckFinding("old-consumers-without-brokers", "", BROKERS, what)
     if not seen.counts:
         if not seen.theirs and (seen.topics or seen.ours):
             known = f"; {_named(seen.ours)} known from before" if seen.ours else ""
             yield CheckFinding("brokers-left-zookeeper", "", BROKERS, f"it lists no broker{known}")
-        elif not seen.theirs and has_groups:
+        elif not seen.theirs and groups:
             yield CheckFinding("no-broker-known", "", BROKERS, "ZooKeeper never heard of a broker")
         return
     path = CLUSTER_TREE.source
