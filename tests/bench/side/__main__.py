@@ -75,7 +75,8 @@ class Plan:
 def one(plan: Plan, at: Ground, java: Java, folder: Path, found: Found) -> None:
     """One system at one size, in a folder of its own."""
     busy = Busy()
-    rig = SideRig(folder, at, java, plan.seed, say)
+    beside_kafka_4 = found.system.modern and found.system.asks_zookeeper
+    rig = SideRig(folder, at, java, plan.seed, say, beside_kafka_4)
     try:
         attempt(rig, found, plan.events, plan.rounds.at(found.size))
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.bench.rig import Rig, Worker
 from tests.bench.side.flow import Flow, Line
 from tests.bench.side.ground import Ground
-from tests.harness.zookeeper import srvr_stats
+from tests.harness.zookeeper import fresh_chroot, srvr_stats
 from zkcoord.errors import ConditionTimeoutError
 from zkcoord.stack.java import Java
 
@@ -26,9 +26,18 @@ class SideRig(Rig):
     """
 
     def __init__(
-        self, folder: Path, ground: Ground, java: Java, seed: int, say: Callable[[str], None]
+        self,
+        folder: Path,
+        ground: Ground,
+        java: Java,
+        seed: int,
+        say: Callable[[str], None],
+        asks_brokers: bool = False,
     ) -> None:
-        super().__init__(folder, ground.hosts, ground.classic.data.address, seed, say)
+        """`asks_brokers`: groups are those of a place in ZooKeeper that knows of no broker."""
+        hosts = fresh_chroot(ground.zookeeper.address) if asks_brokers else ground.hosts
+        super().__init__(folder, hosts, ground.classic.data.address, seed, say)
+        self.asks_brokers = asks_brokers
         self.ground = ground
         self.java = java
         self._old: dict[str, Callable[[Line], None]] = {}

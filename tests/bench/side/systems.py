@@ -116,6 +116,7 @@ SYSTEMS = (
             "consumer.assignment.interval.ms": 0,
         },
     ),
+    System("zkcoord-kafka-4", "zkcoord, beside Kafka 4", "zkcoord", modern=True),
     System("old", "old consumer 1.1.1", "old", events=(JOIN, LEAVE, CRASH, SLOW)),
 )
 OURS = "zkcoord"
