@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
+from kafka.cluster import ClusterMetadata
 from kafka.errors import KafkaError
+from kafka.future import Future
 
+from tests.bench import topics_broker
 from tests.harness.wait import wait_until
 from zkcoord.kafka_client import kafka_client
 
@@ -51,6 +54,29 @@ def test_where_no_broker_answers_no_thread_and_no_descriptor_stays(
         fail()
     wait_until(lambda: set(threading.enumerate()) <= threads, WAIT_S, "its threads to end")
     wait_until(lambda: open_files() <= files, WAIT_S, "its descriptors to be closed")
+
+
+@pytest.mark.parametrize("make", [KafkaAdminClient, KafkaConsumer])
+def test_an_answer_that_is_lost_within_it_is_not_waited_for_for_ever(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(cluster: ClusterMetadata, node_id: object = None) -> None:
+        await Future()
+
+    monkeypatch.setattr(ClusterMetadata, "refresh_metadata", lost)
+    address = f"127.0.0.1:{topics_broker.started().port}"
+    with pytest.raises(KafkaError):
+        kafka_client(make, {"bootstrap_servers": [address], "bootstrap_timeout_ms": 300})
+    kept = [one for one in threading.enumerate() if one.name.startswith("kafka-io")]
+    wait_until(lambda: not any(one.is_alive() for one in kept), WAIT_S, "its thread to end")
+    monkeypatch.undo()
+    made = kafka_client(make, {"bootstrap_servers": [address], "bootstrap_timeout_ms": 300})
+    wait_until(
+        lambda: not any(isinstance(one, threading.Timer) for one in threading.enumerate()),
+        WAIT_S,
+        "nobody to watch one that was made",
+    )
+    made.close()
 
 
 def test_nobody_makes_one_otherwise() -> None:

@@ -3,10 +3,15 @@
 Where no broker answers, its constructors raise, and what they have begun stays: a thread and its
 sockets, which try on for as long as the process lives (kafka-python 3.0). So a process that asks
 again and again, as a gateway does while brokers are away, would run out of both.
+
+And they may wait for ever: of a broker that stands still while it is connected to, or just then
+goes on, an answer can be lost within kafka-python, and nothing ends its wait but the end of its
+thread (seen of a coordinator that asked no broker any more).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, TypeVar
@@ -15,20 +20,28 @@ from zkcoord.tls import kafka_tls
 
 T = TypeVar("T")
 
+LATE_FACTOR = 2
+
 
 def kafka_client(make: Callable[..., T], config: Mapping[str, Any]) -> T:
     """`make` (KafkaAdminClient, KafkaConsumer) with these options, and TLS as `kafka_tls` makes it.
-    Raises what the constructor raises, once nothing is left of it; `ConfigurationError` for TLS
-    files that cannot be used.
+    Raises what the constructor raises, once nothing is left of it, at the latest when it has taken
+    `LATE_FACTOR` times what the options permit (`bootstrap_timeout_ms`); `ConfigurationError` for
+    TLS files that cannot be used.
     """
     from kafka.net.compat import KafkaNetClient
 
-    with ExitStack() as begun:
+    with ExitStack() as watched, ExitStack() as begun:
 
         def begin(**options: Any) -> Any:
             client = KafkaNetClient(**options)
             begun.callback(client._net.stop)
             begun.callback(client.close)  # before that
+            if limit_ms := options.get("bootstrap_timeout_ms"):
+                watch = threading.Timer(LATE_FACTOR * limit_ms / 1000, client._net.stop)
+                watch.daemon = True
+                watched.callback(watch.cancel)
+                watch.start()
             return client
 
         made = make(**{"kafka_client": begin, **config, **kafka_tls(config)})

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import suppress
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
@@ -128,7 +129,7 @@ def compact(number: int) -> bytes:
 
 def serve(cluster: ManyTopics, connection: socket.socket) -> None:
     """One connection, until it ends."""
-    with connection, connection.makefile("rb") as read:
+    with suppress(OSError), connection, connection.makefile("rb") as read:
         while len(size := read.read(4)) == 4:
             request = read.read(*struct.unpack(">i", size))
             key, version, correlation = struct.unpack(">hhi", request[:8])

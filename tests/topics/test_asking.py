@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from queue import SimpleQueue
 
 import pytest
+from kafka.future import Future
+from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import MetadataResponse
 
 from tests.bench import topics_broker
@@ -20,6 +23,7 @@ from zkcoord.stack import jars
 from zkcoord.stack.java import Java
 from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import CONTROLLER, KafkaBroker, KRaftNode
+from zkcoord.topics import asking
 from zkcoord.topics.asking import (
     PARTITIONS_MAX,
     RACK_CHARS_MAX,
@@ -161,6 +165,27 @@ def test_an_answer_that_cannot_be_read_is_told_and_loses_nothing() -> None:
     cluster.change("grow", "t", 3)
     after = asker.ask(None).answer
     assert after.since == SaidSince(before.topics, frozenset({"t"}))
+    asker.close()
+
+
+def test_an_answer_that_is_lost_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python may lose it, when a broker stands still and goes on again."""
+    cluster = topics_broker.started()
+    cluster.put("t", uuid.uuid4(), 3, 0)
+    asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})
+    assert asker.ask(None).answer.topics.keys() == {"t"}
+    monkeypatch.setattr(asking, "REQUEST_MS", 100)
+    monkeypatch.setattr(KafkaConnectionManager, "send", lambda *told, **more: Future())
+    with pytest.raises(UnavailableError, match="Timed out"):
+        asker.ask(None)
+    monkeypatch.undo()
+    assert asker.ask(None).answer.topics.keys() == {"t"}
+    asker._client._net.stop()  # and whatever else ends its thread
+    asker._client._net._exception = RuntimeError("of its thread")
+    asker._client._net._io_thread = threading.current_thread()
+    with pytest.raises(UnavailableError):
+        asker.ask(None)
+    assert asker.ask(None).answer.topics.keys() == {"t"}
     asker.close()
 
 

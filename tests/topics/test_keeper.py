@@ -235,7 +235,9 @@ def test_brokers_that_take_long_are_asked_less_often() -> None:
     side.took_ms = 2 * OPTIONS.refresh_ms
     for _ in range(400):
         side.wait(side.took_ms // 20)
-    apart = [b - a for (a, _), (b, _) in pairwise(side.asked)][1:]
+    apart = [b - a for (a, _), (b, _) in pairwise(side.asked)]
+    assert apart[1] <= side.took_ms + 3 * SOON_MS, "one may be slow"
+    del apart[:2]
     assert min(apart) >= (1 + PAUSE_PER_WAIT) * side.took_ms and len(apart) >= 3
 
 

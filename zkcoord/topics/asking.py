@@ -12,13 +12,14 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from zkcoord.core.model import Malformed
 from zkcoord.errors import ConfigurationError, UnavailableError
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client import LATE_FACTOR, kafka_client
 from zkcoord.topics.judging import ClusterAnswer, SaidSince, SaidTopic
 from zkcoord.topics.whole_answers import ANSWER_BYTES_MAX, WholeAnswers
 from zkcoord.topics.whole_request import WholeBytes, WholeRequest
@@ -89,7 +90,8 @@ class ClusterAsker:
         """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
-            client.close()
+            with suppress(RuntimeError):  # its thread has ended by itself
+                client.close()
 
     def ask(self, names: Names, others: Sequence[str] = ()) -> SaidCluster:
         """What the next broker says of these topics; None: of all that it may tell. Raises
@@ -104,7 +106,7 @@ class ClusterAsker:
         try:
             self._open(servers)
             return self._ask(names)
-        except KafkaError as error:
+        except (KafkaError, RuntimeError) as error:  # the latter: the client's thread has ended
             self.close()
             raise UnavailableError(
                 f"no broker of {', '.join(servers[:SERVERS_SHOWN_MAX])} answers ({error})"
@@ -211,7 +213,10 @@ class ClusterAsker:
 
         async def send() -> tuple[Any, int]:
             before = time.thread_time_ns()
-            answer = await manager.send(request, node_id=broker_id)
+            # kafka-python's own limit is not kept where it loses an answer
+            answer = await manager.wait_for(
+                manager.send(request, node_id=broker_id), LATE_FACTOR * REQUEST_MS
+            )
             return answer, time.thread_time_ns() - before
 
         answer: tuple[Any, int] = manager.run(send)

@@ -53,7 +53,7 @@ PAUSE_PER_WORK = 20
 WORK_AHEAD_MS = 2_000
 """So much work may be done before that, as with the first answer of all topics."""
 PAUSE_PER_WAIT = 2
-"""For a millisecond that an answer takes nobody is asked for so many: brokers work at it, too."""
+"""For a millisecond that answers take nobody is asked for so many: brokers work at them, too."""
 WRITE_BYTES_MAX = MULTI_BYTES_MAX // 2
 
 
@@ -94,6 +94,7 @@ class TopicKeeper:
         self._look_at_ms: int | None = None
         self._all_at_ms: int | None = None
         self._asked_all_ms = 0
+        self._took_ms = 0
         self._share = _WorkShare()
         self._unmentioned: list[str] = []
         self._hidden: set[str] = set()  # of which nobody says anything
@@ -210,9 +211,10 @@ class TopicKeeper:
         if judge.doubted or self._unmentioned:
             self._ask_at_ms = min(self._ask_at_ms, now + SOON_MS)
             self._unmentioned = self._unmentioned or sorted(judge.doubted)
+        took, self._took_ms = min(self._took_ms, now - asked_ms), now - asked_ms
         self._ask_at_ms = max(
             self._ask_at_ms,
-            now + PAUSE_PER_WAIT * (now - asked_ms),
+            now + PAUSE_PER_WAIT * took,  # not if only this one was slow
             self._share.after(now, said.work_ms),
         )
         self._look_at_brokers(said)
