@@ -57,7 +57,7 @@ def test_where_no_broker_answers_no_thread_and_no_descriptor_stays(
 
 
 @pytest.mark.parametrize("make", [KafkaAdminClient, KafkaConsumer])
-def test_an_answer_that_is_lost_within_it_is_not_waited_for_for_ever(
+def test_an_answer_that_it_would_lose_is_not_waited_for_for_ever(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(cluster: ClusterMetadata, node_id: object = None) -> None:

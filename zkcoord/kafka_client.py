@@ -4,9 +4,8 @@ Where no broker answers, its constructors raise, and what they have begun stays:
 sockets, which try on for as long as the process lives (kafka-python 3.0). So a process that asks
 again and again, as a gateway does while brokers are away, would run out of both.
 
-And they may wait for ever: of a broker that stands still while it is connected to, or just then
-goes on, an answer can be lost within kafka-python, and nothing ends its wait but the end of its
-thread (seen of a coordinator that asked no broker any more).
+And they wait for that thread without a limit: what it does has limits of its own, but were one of
+them not kept, whoever makes a client would stand still for ever.
 """
 
 from __future__ import annotations

@@ -311,6 +311,7 @@ class Member:
             user_data=user_data,
             assignors=assignors,
             rebalance_timeout_ms=rebalance_timeout_ms,
+            max_poll_interval_ms=0,  # it has nothing to poll
         )
         self.driver = MemberDriver(
             ensemble or hub,

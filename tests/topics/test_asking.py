@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_read_is_told_and_loses_nothing() -> None:
 
 
 def test_an_answer_that_is_lost_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafka-python may lose it, when a broker stands still and goes on again."""
+    """Were kafka-python to lose it, or its thread to end."""
     cluster = topics_broker.started()
     cluster.put("t", uuid.uuid4(), 3, 0)
     asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})

@@ -213,7 +213,7 @@ class ClusterAsker:
 
         async def send() -> tuple[Any, int]:
             before = time.thread_time_ns()
-            # kafka-python's own limit is not kept where it loses an answer
+            # whoever asks waits without a limit, whatever becomes of kafka-python's own
             answer = await manager.wait_for(
                 manager.send(request, node_id=broker_id), LATE_FACTOR * REQUEST_MS
             )
