@@ -31,7 +31,7 @@ REPORTS = {
     "side": SIDE,
     **{
         name: REPORT.with_name(f"bench-{name}.json")
-        for name in ("scale", "consumer", "spark", "audit", "commit")
+        for name in ("scale", "topics", "consumer", "spark", "audit", "commit")
     },
     "handovers": REPORT.with_name("chaos-spark.json"),
     "faults": REPORT.with_name("chaos.json"),
@@ -41,6 +41,7 @@ HEADS = {
     "figures": ("Joins, leaves and crashes", "bench-rebalance", "Figures"),
     "side": ("Side by side", "bench", "Side by side"),
     "scale": ("How far one coordinator goes", "bench-scale", "Scale"),
+    "topics": ("Topics from brokers", "bench-topics", "Topics from brokers"),
     "consumer": ("The consumer beside kafka-python's", "bench-consumer", "The consumer"),
     "spark": ("The Spark source beside Spark's own", "bench-spark", "Spark"),
     "audit": ("The audit of 64 million records", "bench-audit", "The audit"),

@@ -198,20 +198,27 @@ class ManyTopicsPart:
         self.seen = Row("a new topic", "created to held by a member", [], seen)
         self.alone = Row("a join, the broker stands still", "members", [])
         self.beside = Row("a join, a topic changes each second", "members", [])
+        times = (Bar("median", JOINS_TIMES_MAX),)
+        self.times = Row("p95 of joins", "beside changes by alone, each block", [], times, "x")
 
     def run(self, sections: list[Section]) -> None:
         """Its section."""
         topics, each = self.plan.topics, TOPIC_PARTITIONS
         title = f"{topics:,} topics of {each} partitions that a broker says"
         section = Section("many", title)
-        section.rows += [self.busy, self.idle, self.first, self.seen, self.alone, self.beside]
+        section.rows += [
+            self.busy,
+            self.idle,
+            self.first,
+            self.seen,
+            self.alone,
+            self.beside,
+            self.times,
+        ]
         sections.append(section)
         with ExitStack() as within:
             changes = self._measure(within)
             section.notes.append(f"{changes.count} changes: created, moved, grown, deleted")
-        times = quantile(self.beside.values, 0.95) / quantile(self.alone.values, 0.95)
-        bars = (Bar("max", JOINS_TIMES_MAX),)
-        section.rows.append(Row("p95 of joins", "beside changes by alone", [times], bars, "x"))
 
     def _measure(self, within: ExitStack) -> Changes:
         hub, seeder = within.enter_context(self.rig.hub())
@@ -232,12 +239,15 @@ class ManyTopicsPart:
         process = psutil.Process(coordinator.process.pid)
         for _ in range(self.plan.blocks):
             with changes.going_on():
-                self.beside.values += healthy.joins(self.plan.joins)
+                beside = healthy.joins(self.plan.joins)
                 self.busy.values.append(self._percent(hub, process))
             broker.stand_still()
-            self.alone.values += healthy.joins(self.plan.joins)
+            alone = healthy.joins(self.plan.joins)
             self.idle.values.append(self._percent(hub, process))
             broker.go_on()
+            self.beside.values += beside
+            self.alone.values += alone
+            self.times.values.append(quantile(beside, 0.95) / quantile(alone, 0.95))
             changes.until_heard()
         self.seen.values += changes.seen_ms
         return changes
