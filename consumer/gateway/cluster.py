@@ -16,7 +16,7 @@ from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.config.kafka_security import OPEN
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import UnavailableError
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client.clients import kafka_client
 
 log = logging.getLogger(__name__)
 

@@ -13,29 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from zkcoord.kafka_client.frames import TAGS_MAX, varint
+
 PARTS_MAX = 20_000
 """Structures and texts in arrays: a commit of as many partitions. Numbers in arrays do not count
 (OffsetFetch has but numbers): they are as many as the length of a request allows.
 """
-TAGS_MAX = 100
-"""Tagged fields in the whole request. Kafka's clients send none in these."""
 PART_BYTES, NUMBER_BYTES = 400, 40
 """What a part, and a number in an array, take about once they are objects."""
 TEXT, BYTES = "text", "bytes"
-
-
-def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """An unsigned number, and where it ends. Raises IndexError where it has not come to its end,
-    ValueError for one of more than five bytes.
-    """
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("a number of more than five bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from consumer.spark.option_values import EARLIEST, LATEST, Offsets
 from consumer.spark.options import BatchOptions
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client.clients import kafka_client
 
 ASK_MS = 20_000
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"

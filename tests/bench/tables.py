@@ -41,7 +41,7 @@ HEADS = {
     "figures": ("Joins, leaves and crashes", "bench-rebalance", "Figures"),
     "side": ("Side by side", "bench", "Side by side"),
     "scale": ("How far one coordinator goes", "bench-scale", "Scale"),
-    "topics": ("Topics from brokers", "bench-topics", "Topics from brokers"),
+    "topics": ("Topics from brokers", "bench-topics", "Scale"),
     "consumer": ("The consumer beside kafka-python's", "bench-consumer", "The consumer"),
     "spark": ("The Spark source beside Spark's own", "bench-spark", "Spark"),
     "audit": ("The audit of 64 million records", "bench-audit", "The audit"),

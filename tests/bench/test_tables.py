@@ -27,7 +27,7 @@ from tests.bench.tables import (
     write,
 )
 
-LINES_MAX = 426
+LINES_MAX = 400
 COLUMNS_MAX = 100
 LINK = re.compile(r"\]\(([^)#]*)#?([^)]*)\)")
 

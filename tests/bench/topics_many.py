@@ -219,6 +219,9 @@ class ManyTopicsPart:
         with ExitStack() as within:
             changes = self._measure(within)
             section.notes.append(f"{changes.count} changes: created, moved, grown, deleted")
+        times = quantile(self.beside.values, 0.95) / quantile(self.alone.values, 0.95)
+        bars = (Bar("max", JOINS_TIMES_MAX),)
+        section.rows.append(Row("p95 of joins", "beside changes by alone", [times], bars, "x"))
 
     def _measure(self, within: ExitStack) -> Changes:
         hub, seeder = within.enter_context(self.rig.hub())

@@ -18,7 +18,7 @@ import tenacity
 from zkcoord.config.kafka_security import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client.clients import kafka_client
 from zkcoord.zk.listeners import PLAINTEXT
 
 DEADLINE_S = 30.0

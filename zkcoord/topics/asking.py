@@ -19,7 +19,7 @@ from typing import Any
 
 from zkcoord.core.model import Malformed
 from zkcoord.errors import ConfigurationError, UnavailableError
-from zkcoord.kafka_client import LATE_FACTOR, kafka_client
+from zkcoord.kafka_client.clients import LATE_FACTOR, kafka_client
 from zkcoord.topics.judging import ClusterAnswer, SaidSince, SaidTopic
 from zkcoord.topics.whole_answers import ANSWER_BYTES_MAX, WholeAnswers
 from zkcoord.topics.whole_request import WholeBytes, WholeRequest
@@ -56,8 +56,7 @@ class SaidBroker:
 class SaidCluster:
     """What a broker has answered: `cluster_id` ("": it knows none), its brokers by id, and what it
     says of topics. `has_zookeeper`: whether it has one underneath, where it was asked for no topic
-    (else None). `work_ms`: how long a processor
-    has worked at asking.
+    (else None). `work_ms`: how long a processor has worked at asking.
     """
 
     cluster_id: str

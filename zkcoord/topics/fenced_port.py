@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from zkcoord.zk.port import (
     AclEntry,
     Check,
+    Children,
     Committed,
     Create,
     MultiResult,
@@ -93,3 +94,8 @@ class FencedPort:
                     pass  # whoever reads next knows
 
         self._port.multi([self._fence, *ops], ended)
+
+
+def names_of(answer: ReadAnswer) -> Sequence[str]:
+    """The children of a node; none where there is none."""
+    return answer.names if isinstance(answer, Children) else ()

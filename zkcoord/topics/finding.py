@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 
 from zkcoord.core.events import Record
 from zkcoord.topics.asking import Asking, SaidCluster
-from zkcoord.topics.fenced_port import FencedPort
-from zkcoord.topics.keeper import names_of
+from zkcoord.topics.fenced_port import FencedPort, names_of
 from zkcoord.topics.options import TopicOptions
 from zkcoord.topics.own_nodes import cluster_of, servers_of
 from zkcoord.zk.port import (

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from zkcoord.core.model import Malformed
-from zkcoord.topics.fenced_port import FencedPort
-from zkcoord.topics.judging import KnownTopic
-from zkcoord.topics.own_nodes import cluster_of, decode_known_topic, decode_source
-from zkcoord.zk.port import Children, GetChildren, GetData, Node, Read, ReadAnswer
+from zkcoord.topics.fenced_port import FencedPort, names_of
+from zkcoord.topics.judging import KnownTopic, TopicNews
+from zkcoord.topics.own_nodes import (
+    cluster_of,
+    decode_known_topic,
+    decode_source,
+    encode_known_topic,
+)
+from zkcoord.zk.port import GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import is_number, is_topic
@@ -38,6 +43,24 @@ class FirstLook:
     brokers: dict[int, bytes] = field(default_factory=dict)
     theirs: Mapping[str, int] = field(default_factory=dict)
 
+    def wrote(self, name: str, topic: KnownTopic) -> None:
+        """A node of ours was written."""
+        if topic.gone:
+            self.written.pop(name, None)
+        else:
+            self.written[name] = encode_known_topic(topic)
+
+    def outdated(self, known: Mapping[str, KnownTopic]) -> dict[str, TopicNews]:
+        """What is to be written before ours count."""
+        there = {name: topic for name, topic in known.items() if not topic.gone}
+        found = {
+            name: TopicNews(name, topic, anew=True)
+            for name, topic in there.items()
+            if self.written.get(name) != encode_known_topic(topic)
+        }
+        gone = KnownTopic("", 0, gone=True)
+        return found | {name: TopicNews(name, gone) for name in self.written.keys() - there.keys()}
+
 
 def first_look(port: FencedPort, tree: ClusterTree, done: Callable[[FirstLook], None]) -> None:
     """Read all of it."""
@@ -54,8 +77,8 @@ def first_look(port: FencedPort, tree: ClusterTree, done: Callable[[FirstLook], 
         if isinstance(source, Node):
             said = decode_source(source.data)
             cluster = "" if isinstance(said, Malformed) else said
-        names = [name for name in _names(topics) if is_topic(name)]
-        ids = [int(name) for name in _names(brokers) if is_number(name)]
+        names = [name for name in names_of(topics) if is_topic(name)]
+        ids = [int(name) for name in names_of(brokers) if is_number(name)]
         paths = [*map(tree.topic, names), *map(tree.broker, ids)]
 
         def read(found: list[ReadAnswer]) -> None:
@@ -81,7 +104,7 @@ def read_theirs(port: FencedPort, done: Callable[[Mapping[str, Node]], None]) ->
     """Kafka's nodes of topics, while they count."""
 
     def listed(answers: list[ReadAnswer]) -> None:
-        names = [name for name in _names(answers[0]) if is_topic(name)]
+        names = [name for name in names_of(answers[0]) if is_topic(name)]
         port.read(
             [GetData(f"{TOPICS}/{name}") for name in names],
             lambda found: done(_nodes(names, found)),
@@ -115,7 +138,3 @@ def _found(nodes: Mapping[str, Node]) -> dict[str, KnownTopic]:
 def _nodes(keys: Sequence[K], answers: Sequence[ReadAnswer]) -> dict[K, Node]:
     pairs = zip(keys, answers, strict=False)
     return {key: answer for key, answer in pairs if isinstance(answer, Node)}
-
-
-def _names(answer: ReadAnswer) -> tuple[str, ...]:
-    return answer.names if isinstance(answer, Children) else ()

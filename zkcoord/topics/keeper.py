@@ -10,14 +10,14 @@ done with an answer of all is in proportion to what differs from the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 
 from zkcoord.core.events import Record
 from zkcoord.topics.asking import Asking, SaidBroker, SaidCluster
 from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.first_look import FirstLook, first_look, unchanged
-from zkcoord.topics.judging import KnownTopic, TopicJudge, TopicNews
+from zkcoord.topics.judging import TopicJudge, TopicNews
 from zkcoord.topics.options import TopicOptions
 from zkcoord.topics.own_nodes import (
     encode_known_topic,
@@ -27,11 +27,9 @@ from zkcoord.topics.own_nodes import (
 )
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
-    Children,
     Create,
     Delete,
     Op,
-    ReadAnswer,
     Rejected,
     SetData,
     encoded_bytes,
@@ -86,7 +84,7 @@ class TopicKeeper:
         self._absent: dict[int, int] = {}
         self._expected = ""
         self._cluster: str | None = None  # None: the nodes are not complete yet
-        self._look = FirstLook(None, "")
+        self._look: FirstLook | None = None  # as long as they are not
         self._news: dict[str, TopicNews] = {}
         self._writing = self._asking = False
         self._ask_at_ms: int | None = None
@@ -115,7 +113,7 @@ class TopicKeeper:
         first_look(self._port, self._tree, self._begun)
 
     def _begun(self, look: FirstLook) -> None:
-        self._look = look
+        self._look = look if look.cluster is None else None
         self._cluster, self._expected = look.cluster, look.expected
         self._nodes.update(look.written)
         self._brokers.update(look.brokers)
@@ -267,12 +265,9 @@ class TopicKeeper:
             if refused is not None:
                 return self._again()
             for name, one in batch.items():
-                if one.topic.gone:
-                    self._nodes.discard(name)
-                    self._look.written.pop(name, None)
-                else:
-                    self._nodes.add(name)
-                    self._look.written[name] = encode_known_topic(one.topic)
+                (self._nodes.discard if one.topic.gone else self._nodes.add)(name)
+                if self._look is not None:
+                    self._look.wrote(name, one.topic)
                 if self._news.get(name) is one:
                     del self._news[name]
             return self._write_on(names, said)
@@ -315,12 +310,12 @@ class TopicKeeper:
 
     def _complete(self, names: Names, said: SaidCluster) -> None:
         """Once there are all topics the nodes count, if nothing is doubted."""
-        judge = self._judge
-        if self._cluster is not None or names is not None or judge is None:
+        judge, look = self._judge, self._look
+        if names is not None or judge is None or look is None:
             return
         if judge.doubted or self._unmentioned:
             return
-        self._news.update(self._outdated(judge))
+        self._news.update(look.outdated(judge.known))
         if self._news:
             return self._write_on(names, said)
         self._writing = True
@@ -332,26 +327,14 @@ class TopicKeeper:
             else:
                 self._again()
 
-        return unchanged(self._port, self._look, looked)
-
-    def _outdated(self, judge: TopicJudge) -> dict[str, TopicNews]:
-        """Nodes that are not as topics are: they did not count, and may be of any time."""
-        written = self._look.written
-        there = {name: topic for name, topic in judge.known.items() if not topic.gone}
-        found = {
-            name: TopicNews(name, topic, anew=True)
-            for name, topic in there.items()
-            if written.get(name) != encode_known_topic(topic)
-        }
-        gone = KnownTopic("", 0, gone=True)
-        return found | {name: TopicNews(name, gone) for name in written.keys() - there.keys()}
+        return unchanged(self._port, look, looked)
 
     def _count(self, cluster_id: str) -> None:
         source = Create(self._tree.source, encode_source(cluster_id), acl=self._port.acl)
 
         def made(refused: Rejected | None) -> None:
             if refused is None:
-                self._cluster = cluster_id
+                self._cluster, self._look = cluster_id, None
                 self._all_at_ms = self._clock() + ALL_SOON_MS
                 self._record(Record("topics", "", {"event": "from Kafka", "cluster": cluster_id}))
 
@@ -371,8 +354,3 @@ class _WorkShare:
         self._owed_ms = max(0.0, self._owed_ms - paid) + work_ms
         self._seen_ms = now
         return now + int(max(0.0, self._owed_ms - WORK_AHEAD_MS) * PAUSE_PER_WORK)
-
-
-def names_of(answer: ReadAnswer) -> Sequence[str]:
-    """The children of a node; none where there is none."""
-    return answer.names if isinstance(answer, Children) else ()

@@ -21,14 +21,13 @@ from itertools import pairwise
 from typing import Any
 
 from zkcoord.core.model import Malformed
+from zkcoord.kafka_client.frames import MORE, after_tags, varint
 from zkcoord.znodes.names import shown
 
 OLDEST, NEWEST = 9, 13
 TOPICS_MAX = 200_000
 ANSWER_BYTES_MAX = 100_000_000
 
-ONE_BYTE = 0x80  # lengths below it take one
-LENGTH_BYTES_MAX = 5
 THROTTLE_BYTES, BROKER_ID_BYTES, PORT_BYTES, CONTROLLER_BYTES = 4, 4, 4, 4
 ERROR_BYTES, OPERATIONS_BYTES, NODE_BYTES = 2, 4, 4
 PARTITION_BYTES = 14  # its error, number, leader and the leader's epoch
@@ -63,18 +62,20 @@ class WholeAnswers:
 
     def _read(self, version: int, data: bytes) -> WholeReading:
         from kafka.protocol.metadata import MetadataResponse
+        from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 
         has_ids, tail_bytes = _layout(version)
         count_at = _topics_at(data)
-        count, at = _length(data, count_at)
+        count, at = varint(data, count_at)
         count = max(0, count - 1)
         if count > TOPICS_MAX:
             raise ValueError(f"it has more than {TOPICS_MAX} topics")
         kept, others, gone = _compared(self._kept, data, at, count, has_ids)
         end = kept.starts[-1]
-        if _after_tags(data, end + tail_bytes) != len(data):
+        if after_tags(data, end + tail_bytes) != len(data):
             raise ValueError("it does not end where it should")
-        part = b"".join([data[:count_at], _as_length(len(others) + 1), *others, data[end:]])
+        topics = UnsignedVarInt32.encode(len(others) + 1)
+        part = b"".join([data[:count_at], topics, *others, data[end:]])
         response = MetadataResponse.decode(part, version=version)
         reading = WholeReading(response, frozenset(name.decode() for name in gone))
         self._kept = kept
@@ -203,9 +204,9 @@ def _split(
 
 def _name(data: bytes, at: int) -> bytes:
     size = data[at + ERROR_BYTES]
-    if size < ONE_BYTE:
+    if size < MORE:
         return data[at + 3 : at + 2 + size]
-    size, at = _length(data, at + ERROR_BYTES)
+    size, at = varint(data, at + ERROR_BYTES)
     return data[at : at + size - 1]
 
 
@@ -213,11 +214,11 @@ def _partitions_at(data: bytes, at: int, has_ids: bool) -> tuple[int, int]:
     """How many partitions a topic has, and where they begin. All that anybody here asks for stands
     before: its error, its name, its id, and how many there are.
     """
-    size, at = _length(data, at + ERROR_BYTES)
+    size, at = varint(data, at + ERROR_BYTES)
     if size <= 1:
         raise ValueError("it has a topic without a name")
     at += size - 1 + (17 if has_ids else 1)
-    count, at = _length(data, at)
+    count, at = varint(data, at)
     return max(0, count - 1), at
 
 
@@ -227,60 +228,28 @@ def _topic_end(data: bytes, at: int, partitions: int) -> int:
         at += PARTITION_BYTES
         for _ in ARRAYS:
             size = data[at]
-            if size >= ONE_BYTE:
-                size, at = _length(data, at)
+            if size >= MORE:
+                size, at = varint(data, at)
             else:
                 at += 1
             if size:
                 at += NODE_BYTES * (size - 1)
-        at = _after_tags(data, at)
-    return _after_tags(data, at + OPERATIONS_BYTES)
+        at = after_tags(data, at)
+    return after_tags(data, at + OPERATIONS_BYTES)
 
 
 def _topics_at(data: bytes) -> int:
     """Where it says how many topics there are, behind brokers, the cluster's id and the
     controller's.
     """
-    count, at = _length(data, THROTTLE_BYTES)
+    count, at = varint(data, THROTTLE_BYTES)
     for _ in range(count - 1):
         at = _after_text(data, at + BROKER_ID_BYTES)  # its host
         at = _after_text(data, at + PORT_BYTES)  # its rack
-        at = _after_tags(data, at)
+        at = after_tags(data, at)
     return _after_text(data, at) + CONTROLLER_BYTES
 
 
 def _after_text(data: bytes, at: int) -> int:
-    size, at = _length(data, at)
+    size, at = varint(data, at)
     return at + max(0, size - 1)
-
-
-def _after_tags(data: bytes, at: int) -> int:
-    """Where fields end of which this version knows nothing."""
-    count, at = _length(data, at)
-    for _ in range(count):
-        _, at = _length(data, at)
-        size, at = _length(data, at)
-        at += size
-    return at
-
-
-def _length(data: bytes, at: int) -> tuple[int, int]:
-    """A number of one to five bytes, and where it ends."""
-    found = data[at]
-    if found < ONE_BYTE:
-        return found, at + 1
-    found, shift = found - ONE_BYTE, 0
-    for place in range(at + 1, at + LENGTH_BYTES_MAX):
-        shift += 7
-        found |= (data[place] & 0x7F) << shift
-        if data[place] < ONE_BYTE:
-            return found, place + 1
-    raise ValueError("it has a length of more than five bytes")
-
-
-def _as_length(number: int) -> bytes:
-    found = bytearray()
-    while number >= ONE_BYTE:
-        found.append(number & 0x7F | ONE_BYTE)
-        number >>= 7
-    return bytes([*found, number])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError, Head
-from consumer.gateway.skimming import TAGS_MAX, varint
+from zkcoord.kafka_client.frames import TAGS_MAX, varint
 
 PRODUCE_FLEXIBLE = 9
 TRANSACTIONAL_ID_BYTES_MAX = 32_767

@@ -9,7 +9,7 @@ import re
 import struct
 
 from consumer.gateway.frames import API_VERSIONS, Head
-from consumer.gateway.skimming import TAGS_MAX, varint
+from zkcoord.kafka_client.frames import after_tags, varint
 
 SINCE = 3
 SERIAL = frozenset({"sarama"})
@@ -28,7 +28,7 @@ def software_of(head: Head, frame: bytes) -> str:
         return ""
     try:
         (length,) = struct.unpack_from(">h", frame, 8)
-        at = _after_tags(frame, 10 + max(0, length))
+        at = after_tags(frame, 10 + max(0, length))
         name, at = _compact(frame, at)
         version, _ = _compact(frame, at)
     except (IndexError, ValueError, struct.error):
@@ -61,18 +61,6 @@ def asks_again(software: str) -> bool:
 
 def _is_part(text: str) -> bool:
     return len(text) <= PART_CHARS_MAX and _PART.fullmatch(text) is not None
-
-
-def _after_tags(frame: bytes, at: int) -> int:
-    """Where the tagged fields end that begin at `at`."""
-    count, at = varint(frame, at)
-    if count > TAGS_MAX:
-        raise ValueError(f"more than {TAGS_MAX} tagged fields")
-    for _ in range(count):
-        _, at = varint(frame, at)
-        size, at = varint(frame, at)
-        at += size
-    return at
 
 
 def _compact(frame: bytes, at: int) -> tuple[str, int]:

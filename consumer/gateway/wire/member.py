@@ -45,7 +45,7 @@ from .requests import (
     refused,
 )
 from .restoring import COMMITS_MAX, Restoring, Returned, WaitingCommit
-from .revocations import Revocations, Standing
+from .revocations import Revocations, Stored
 
 GENERATION_MAX = 2**31 - 1
 
@@ -61,7 +61,7 @@ class WireMember:
         self.times = times
         self.generation = generation
         self.over = False
-        self.held: dict[TopicPartition, Standing] = {}
+        self.held: dict[TopicPartition, Stored] = {}
         self.has: frozenset[TopicPartition] = frozenset()
         self.synced = False
         self.client_id = ""
@@ -309,7 +309,7 @@ class WireMember:
                 self._revocations.ask(message.token, message.partitions, message.in_part)
                 self._give_up_due()
             case msg.Resumed():
-                self.held.update(self._revocations.withdraw(frozenset(message.partitions)))
+                self.held = self._revocations.withdraw(frozenset(message.partitions)) | self.held
             case msg.Lost():
                 self._epoch = max(self._epoch, message.assignment_epoch)
                 self._lose(frozenset(message.partitions))

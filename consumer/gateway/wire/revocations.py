@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from zkcoord.core.model import TopicPartition
 
 Partitions = frozenset[TopicPartition]
-Standing = tuple[int, str]
+Stored = tuple[int, str]
 """Offset, and the text beside it."""
 
 
@@ -20,7 +20,7 @@ class Revocations:
 
     asked: dict[int, Partitions] = field(default_factory=dict)
     in_part: set[int] = field(default_factory=set)
-    given: dict[TopicPartition, Standing] = field(default_factory=dict)
+    given: dict[TopicPartition, Stored] = field(default_factory=dict)
 
     @property
     def due(self) -> Partitions:
@@ -29,13 +29,12 @@ class Revocations:
 
     def ask(self, token: int, partitions: Collection[TopicPartition], in_part: bool) -> None:
         """The agent asks for these."""
-        self.given.clear()  # what was asked for before is settled
         self.asked[token] = frozenset(partitions)
         if in_part:
             self.in_part.add(token)
 
-    def withdraw(self, back: Partitions) -> dict[TopicPartition, Standing]:
-        """These are not asked for any more; those that were given up already."""
+    def withdraw(self, back: Partitions) -> dict[TopicPartition, Stored]:
+        """These are not asked for any more; those of them that were given up already."""
         for token, partitions in list(self.asked.items()):
             self.asked[token] = partitions - back
             if not self.asked[token]:

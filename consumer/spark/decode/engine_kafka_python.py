@@ -26,7 +26,7 @@ from consumer.spark.decode.errors import (
 )
 from consumer.spark.decode.settings import kafka_python_settings
 from consumer.spark.plan import PlannedRange
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client.clients import kafka_client
 
 RECORDS_MAX = 10_000
 LISTENS_S = 2.0

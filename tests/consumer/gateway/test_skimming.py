@@ -11,8 +11,9 @@ import pytest
 
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError
-from consumer.gateway.skimming import NUMBER_BYTES, PART_BYTES, PARTS_MAX, TAGS_MAX
+from consumer.gateway.skimming import NUMBER_BYTES, PART_BYTES, PARTS_MAX
 from tests.consumer.gateway.recordings import framed, requests
+from zkcoord.kafka_client.frames import TAGS_MAX
 
 MIB = 1024 * 1024
 WORK_S = 0.2

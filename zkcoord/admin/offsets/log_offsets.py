@@ -18,7 +18,7 @@ from typing import Any
 
 from zkcoord.config.kafka_security import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client.clients import kafka_client
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.listeners import PLAINTEXT, by_answer, chosen, listeners_of
 from zkcoord.zk.port import Children, GetChildren, GetData, Node

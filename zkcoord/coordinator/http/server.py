@@ -58,7 +58,7 @@ class HttpAnswer:
 
 
 def sentence(status: HTTPStatus, text: str) -> HttpAnswer:
-    """An answer of one line."""
+    """An answer in words."""
     return HttpAnswer(status, "text/plain; charset=utf-8", text.encode() + b"\n")
 
 

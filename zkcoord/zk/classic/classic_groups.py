@@ -310,13 +310,13 @@ class ClassicGroups:
         ticket = held if held is not None else confirming
         if ticket is not None:
             del self._tickets[ticket]
-        self._is_nobodys(self._untold.pop(name, None))
+        self._was_not_told(name)
 
-    def _is_nobodys(self, untold: tuple[str, str] | None) -> None:
-        """Whoever would have had this id, in this group, was not told so."""
-        group = self._groups.get(untold[0]) if untold is not None else None
-        if group is not None and untold is not None:
-            group.never_told(untold[1])
+    def _was_not_told(self, name: str) -> None:
+        """A new member whose request is gone, unanswered: nobody knows its id."""
+        group, member_id = self._untold.pop(name, ("", ""))
+        if group in self._groups:
+            self._groups[group].never_told(member_id)
 
     def _asked(self, name: str, ask: ClassicAsk | Malformed) -> None:
         if isinstance(ask, Malformed):
@@ -433,11 +433,11 @@ class ClassicGroups:
                 self._figures.answered += 1
             else:
                 self._figures.refused[answer.code.name] += 1
-            untold = self._untold.pop(name, None)
 
             def written(refused: Rejected | None) -> None:
                 if refused is not None and refused.error is ZkError.NO_NODE:
-                    self._is_nobodys(untold)
+                    self._was_not_told(name)
+                self._untold.pop(name, None)
 
             answered = SetData(self._paths.request(name), encode_answer(answer), 0)
             self._edge.write([answered], written)

@@ -9,7 +9,7 @@ import pytest
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError
 from consumer.gateway.relay.acks import FRONT_BYTES_MAX, has_answer
-from consumer.gateway.skimming import TAGS_MAX
+from zkcoord.kafka_client.frames import TAGS_MAX
 
 TAG = b"\x07\x02ab"
 LONGEST = b"\x80\x80\x02" + b"x" * 32_767

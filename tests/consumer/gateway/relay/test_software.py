@@ -10,7 +10,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from consumer.gateway.frames import Head, decode_head
 from consumer.gateway.relay.software import asks_again, other_protocol, software_of
-from consumer.gateway.skimming import TAGS_MAX
+from zkcoord.kafka_client.frames import TAGS_MAX
 
 
 def frame_of(name: str, version: str, api_version: int = 3, client_id: str = "me") -> bytes:

@@ -356,6 +356,23 @@ def test_what_was_given_up_and_is_resumed_after_all_is_told_to_the_client_again(
     assert given(scene, sync) == [0, 1]
 
 
+def test_what_is_resumed_is_where_it_stood_last() -> None:
+    """However often it was given up before, and whatever was asked for in between."""
+    scene = member_of(0, 1, 2, cooperative=False)
+    scene.revoke(7, 0)
+    scene.join()
+    scene.assigned(0, offset=5)
+    scene.revoke(8, 0, 1)
+    scene.join()
+    scene.revoke(9, 2)
+    scene.join()
+    scene.resumed(0, 1)
+    assert scene.wire.held == {TopicPartition("t", 0): (5, ""), TopicPartition("t", 1): (0, "")}
+    scene.assigned(0, offset=9)
+    scene.resumed(0)
+    assert scene.wire.held[TopicPartition("t", 0)] == (9, "")
+
+
 def test_what_was_given_up_and_is_lost_does_not_come_back() -> None:
     scene = member_of(0, 1, cooperative=False)
     scene.revoke(7, 0, 1)

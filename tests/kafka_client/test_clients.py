@@ -20,9 +20,9 @@ from kafka.future import Future
 
 from tests.bench import topics_broker
 from tests.harness.wait import wait_until
-from zkcoord.kafka_client import kafka_client
+from zkcoord.kafka_client.clients import kafka_client
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
 
 

@@ -1,0 +1,1 @@
+"""Clients of brokers, and frames."""

@@ -1,0 +1,1 @@
+"""What everybody uses of kafka-python, and of Kafka's protocol."""
