@@ -108,5 +108,5 @@ def test_every_client_for_kafka_is_made_with_it() -> None:
     }
     makers = [path for path, text in texts.items() if MADE.search(text)]
     assert makers
-    for path in (*makers, root / "zkcoord" / "kafka_client.py"):
+    for path in (*makers, root / "zkcoord" / "kafka_client" / "clients.py"):
         assert "kafka_tls(" in texts[path], path
