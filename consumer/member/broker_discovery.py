@@ -1,9 +1,9 @@
 """Where the brokers are, from ZooKeeper: `bootstrap_servers` for those who do not give them, and
 again when none of the known ones can be reached any more.
 
-At the start a short session of its own reads /brokers/ids (the member's session does not exist
-yet). Later the member's session is used. A broker counts with its listeners whose security protocol
-is the configured one; where it has several, the first that answers is used.
+At the start a short session of its own reads their nodes, Kafka's or zkcoord's (the member's
+session does not exist yet). Later the member's session is used. A broker counts with its listeners
+whose security protocol is the configured one; where it has several, the first that answers is used.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from zkcoord.config.kafka_security import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError, UnavailableError
 from zkcoord.kafka_client.clients import kafka_client
-from zkcoord.zk.listeners import PLAINTEXT
+from zkcoord.zk.listeners import PLAINTEXT, none_live
 
 DEADLINE_S = 30.0
 REQUEST_MS = 10_000
@@ -123,8 +123,8 @@ class KafkaGroups:
 
         if not self.servers:
             raise UnavailableError(
-                f"no live broker with a {self._security.get(PROTOCOL, PLAINTEXT)} listener is in"
-                " /brokers/ids: name brokers with --bootstrap-servers"
+                f"{none_live(self._security.get(PROTOCOL, PLAINTEXT))}: name brokers with"
+                " --bootstrap-servers"
             )
         attempts = tenacity.Retrying(
             stop=tenacity.stop_after_delay(self.deadline_s),

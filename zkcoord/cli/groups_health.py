@@ -20,6 +20,7 @@ from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_health_text as view
 from zkcoord.cli.brokers import brokers
 from zkcoord.cli.drawing import INTERVAL_MS_MAX, INTERVAL_MS_MIN, draw_again
+from zkcoord.config.kafka_security import PROTOCOL
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -35,6 +36,7 @@ from zkcoord.health.sampler import Sampler, Storage
 from zkcoord.health.stored_offsets import StoredOffsets
 from zkcoord.terminal import err, out
 from zkcoord.zk.clock import boot_ms
+from zkcoord.zk.listeners import PLAINTEXT, none_live
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.led_groups import list_all_groups
 from zkcoord.znodes.names import validate_group
@@ -131,8 +133,8 @@ def _run(args: argparse.Namespace, settings: Settings) -> int:
         asked = brokers(settings, reader, layout)
         if not asked.servers:
             raise UnavailableError(
-                "no live broker is in /brokers/ids, and without the ends of the logs there is no"
-                " verdict: name brokers with --bootstrap-servers"
+                f"{none_live(asked.security.get(PROTOCOL, PLAINTEXT))}, and without the ends of"
+                " the logs there is no verdict: name brokers with --bootstrap-servers"
             )
         with (
             KafkaGroups(asked.servers, KAFKA_DEADLINE_S, asked.security) as kafka,

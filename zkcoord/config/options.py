@@ -265,14 +265,14 @@ READING = (
     text(
         "bootstrap_servers",
         None,
-        "brokers to ask for topics and the ends of partitions; without it, those in /brokers/ids",
+        "brokers to ask for topics and the ends of partitions; without it, those in ZooKeeper",
         (Use.COORDINATOR, Use.GROUPS),
         metavar="HOST:PORT,...",
     ),
     text(
         "bootstrap_listener",
         None,
-        "the listener of the brokers in /brokers/ids to go to; without it, the first that answers",
+        "the listener to go to of the brokers in ZooKeeper; without it, the first that answers",
         (Use.GROUPS,),
     ),
     text(

@@ -45,6 +45,13 @@ def listeners_of(brokers: Iterable[BrokerData], protocol: str) -> dict[str, tupl
     return dict(sorted(found.items()))
 
 
+def none_live(protocol: str) -> str:
+    """What is said where ZooKeeper names no broker that can be gone to, in whichever of its nodes
+    (Kafka's, or zkcoord's of a cluster that has left ZooKeeper).
+    """
+    return f"ZooKeeper names no live broker with a {protocol} listener"
+
+
 def chosen(listeners: Listeners, name: str) -> Listeners:
     """The listener of this name alone. Raises `ConfigurationError` where there is none."""
     if name not in listeners:

@@ -1,11 +1,11 @@
 """Where the logs of partitions begin and end, asked of the brokers through kafka-python: the other
 half of a lag, and what an offset can be reset to.
 
-Brokers are those in /brokers/ids (the listeners of the protocol that is used, plain text unless
-`--kafka-config` says otherwise) or those that the user names. Asking never fails a listing: what is
-not answered within `ENDS_DEADLINE_MS` is missing from the result, and `warning` says once why. All
-partitions are asked at once; where that is not answered (one partition without a leader is enough),
-each topic alone, so that the others show.
+Brokers are those that ZooKeeper names (the listeners of the protocol that is used, plain text
+unless `--kafka-config` says otherwise) or those that the user names. Asking never fails a listing:
+what is not answered within `ENDS_DEADLINE_MS` is missing from the result, and `warning` says once
+why. All partitions are asked at once; where that is not answered (one partition without a leader is
+enough), each topic alone, so that the others show.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zkcoord.config.kafka_security import OPEN, PROTOCOL
 from zkcoord.core.model import TopicPartition
 from zkcoord.kafka_client.clients import kafka_client
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.listeners import PLAINTEXT, by_answer, chosen, listeners_of
+from zkcoord.zk.listeners import PLAINTEXT, by_answer, chosen, listeners_of, none_live
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import names
@@ -76,9 +76,8 @@ class LogOffsets:
             ""
             if servers
             else (
-                f"no live broker with a {security.get(PROTOCOL, PLAINTEXT)} listener is in"
-                " /brokers/ids: log ends and lags are not shown (--bootstrap-servers names"
-                " brokers)"
+                f"{none_live(security.get(PROTOCOL, PLAINTEXT))}: log ends and lags are not shown"
+                " (--bootstrap-servers names brokers)"
             )
         )
         self._consumer: Any = None
