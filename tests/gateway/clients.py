@@ -266,6 +266,20 @@ class Librdkafka:
         assert not self._thread.is_alive()
 
 
+def begin_at_start(bootstrap: str, group: str, topic: str, partitions: int) -> None:
+    """Commit 0 of each partition, so that no client has to ask where its log begins. Where that is
+    answered after the partition was revoked, librdkafka (2.16) asks again, fetches what it does not
+    have any more, and hands that out first when it is given the partition anew: `rd_kafka_toppar_
+    handle_Offset` begins the partition's fetching over for an outdated answer.
+    """
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    begin = [TopicPartition(topic, number, 0) for number in range(partitions)]
+    assert not any(one.error for one in consumer.commit(offsets=begin, asynchronous=False) or ())
+    consumer.close()
+
+
 def shared(consumers: list[Any], partitions: int) -> None:
     """Wait until these have all partitions, each once and evenly."""
 

@@ -24,7 +24,15 @@ from tests.bench.gateway_clients import (
     shares,
     when,
 )
-from tests.gateway.clients import PATIENCE_S, V3, V4, GatewayProcess, Librdkafka, shared
+from tests.gateway.clients import (
+    PATIENCE_S,
+    V3,
+    V4,
+    GatewayProcess,
+    Librdkafka,
+    begin_at_start,
+    shared,
+)
 from tests.gateway.foreign import ToolchainMissingError
 from tests.gateway.own_assignor import OwnAssignor
 from tests.harness.command import Running
@@ -104,6 +112,7 @@ def test_a_group_changes_while_its_members_run(
     habits: dict[str, object],
 ) -> None:
     group = unique("g")
+    begin_at_start(gateways[0].address, group, topic, PARTITIONS)
     clients = [
         Librdkafka(gateways[number % 2].address, group, topic, **habits) for number in range(3)
     ]

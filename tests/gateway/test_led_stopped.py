@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
+from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, begin_at_start, shared
 from tests.gateway.own_assignor import OwnAssignor
 from tests.gateway.test_changing import is_run_by, runs
 from tests.harness.command import Running
@@ -139,6 +139,7 @@ def test_a_gateway_that_hears_of_no_word_follows_when_it_does(
         ) as deaf,
     ):
         leads.ready("leading")
+        begin_at_start(one.address, group, topic, PARTITIONS)
         clients = [
             Librdkafka(
                 (one, deaf)[number % 2].address,

@@ -1,0 +1,1 @@
+"""Tests of docs/monitoring: alerts and the dashboard."""
