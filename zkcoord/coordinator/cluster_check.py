@@ -1,5 +1,5 @@
-"""A coordinator's look at its brokers before it begins: are they of the cluster whose groups it is
-to serve?
+"""A coordinator's look at its brokers before it begins, and a gateway's: are they of the cluster
+whose groups it is to serve?
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from zkcoord.znodes.kafka import CLUSTER_ID
 log = logging.getLogger(__name__)
 
 
-def look_at_cluster(zk: ZkOptions, cluster: ClusterOptions) -> None:
-    """Nothing where no broker is named. One that does not answer keeps nobody from beginning: it is
-    asked again, and not believed then either. Raises `RefusedError` where one of another cluster
-    answers, `UnavailableError` where ZooKeeper does not answer, `ConfigurationError` for options of
-    security that cannot be used.
+def look_at_cluster(
+    zk: ZkOptions, cluster: ClusterOptions, option: str = "bootstrap_servers"
+) -> None:
+    """Nothing where no broker is named, by `option`. One that does not answer keeps nobody from
+    beginning: it is asked again, and not believed then either. Raises `RefusedError` where one of
+    another cluster answers, `UnavailableError` where ZooKeeper does not answer,
+    `ConfigurationError` for options of security that cannot be used.
     """
     if not cluster.servers:
         return
@@ -40,4 +42,6 @@ def look_at_cluster(zk: ZkOptions, cluster: ClusterOptions) -> None:
         source, recorded = client.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
     expected, node = expected_cluster(source, recorded)
     if said and expected and said != expected:
-        raise RefusedError(of_another_cluster(cluster.servers, said, zk.address, expected, node))
+        raise RefusedError(
+            of_another_cluster(cluster.servers, said, zk.address, expected, node, option)
+        )

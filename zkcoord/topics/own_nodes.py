@@ -132,12 +132,19 @@ def expected_cluster(source: ReadAnswer, recorded: ReadAnswer) -> tuple[str, str
     return cluster_of(recorded), CLUSTER_ID
 
 
-def of_another_cluster(servers: Iterable[str], said: str, groups: str, of: str, node: str) -> str:
-    """The sentence for whoever has named brokers of another cluster than the one of these
-    groups.
+def of_another_cluster(
+    servers: Iterable[str],
+    said: str,
+    groups: str,
+    of: str,
+    node: str,
+    option: str = "bootstrap_servers",
+) -> str:
+    """The sentence for whoever has named brokers of another cluster than the one of these groups,
+    by `option`.
     """
     return (
         f"the brokers at {','.join(servers)} are of cluster {printable(said)}, and the groups of"
-        f" {groups} are of {printable(of)} ({node}): correct bootstrap_servers, or, where that"
+        f" {groups} are of {printable(of)} ({node}): correct {option}, or, where that"
         " cluster is no more, delete the node and start again"
     )
