@@ -54,6 +54,15 @@ def test_a_broker_that_is_down_or_cut_off_does_not() -> None:
     assert side.source.is_complete
 
 
+def test_brokers_that_are_registered_are_asked_where_nobody_names_any() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, begins=False)
+    side.has_zookeeper = True
+    side.theirs("t", brokers=(1, 2))
+    side.lead()
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.servers == ("b1:9092", "b2:9092") and side.source.is_complete
+
+
 def test_where_zookeeper_has_never_heard_of_brokers_any_that_answers_does() -> None:
     side = Side({"t": SaidTopic("a", 1)}, False, AUTO)
     side.has_zookeeper = True

@@ -77,6 +77,18 @@ class FrozenTree:
         """Look."""
         self._port.sync(self._look)
 
+    def keep_registered(self) -> None:
+        """Where others are to count whatever brokers are: those that are registered may be the only
+        ones that anybody has named.
+        """
+        reads: list[Read] = [GetChildren(BROKERS), GetChildren(self._tree.brokers)]
+
+        def seen(answers: list[ReadAnswer]) -> None:
+            live, kept = answers
+            self._read_brokers(_ids(live), _ids(kept), self._done)
+
+        self._port.make(self._tree.above(), lambda: self._port.read(reads, seen))
+
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
         return None if self._port.dead else self._look_at_ms
@@ -105,8 +117,7 @@ class FrozenTree:
             # before anybody else makes them (docs/security.md)
             self._tried = True
             return self._port.make(self._tree.above(), self._look)
-        ids = [name for name in names_of(live) if is_number(name)][:BROKERS_MAX]
-        ours = [name for name in names_of(kept) if is_number(name)][:BROKERS_MAX]
+        ids, ours = _ids(live), _ids(kept)
         never = isinstance(live, Missing)
         self.problem = "" if ids else NO_BROKER
 
@@ -175,3 +186,7 @@ class FrozenTree:
                 self._record(Record("topics", "", detail))
             return False
         return never or said.has_zookeeper is False
+
+
+def _ids(answer: ReadAnswer) -> list[str]:
+    return [name for name in names_of(answer) if is_number(name)][:BROKERS_MAX]

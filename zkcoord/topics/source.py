@@ -54,7 +54,7 @@ class ClusterSource:
         """See `TopicSource`."""
         match self._kind:
             case TopicSourceKind.KAFKA:
-                self._keeper.begin()
+                self._port.sync(self._finder.keep_registered)
             case TopicSourceKind.AUTO:
                 self._finder.begin()
             case TopicSourceKind.ZOOKEEPER:
