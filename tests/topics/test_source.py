@@ -122,6 +122,18 @@ def test_one_that_leads_no_more_changes_nothing_back() -> None:
     assert TREE.source in side.nodes and side.ends
 
 
+def test_people_are_told_that_zookeeper_has_no_brokers_where_it_alone_is_asked() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, False, ZOOKEEPER)
+    side.lead()
+    assert "no broker is registered in ZooKeeper, and topic_source" in side.source.problem
+    side.theirs("t", brokers=(1,))
+    side.wait(READ_EVERY_MS + 1_000)
+    assert side.source.problem == "" and not side.asked and not side.source.is_complete
+    side.write(Delete(BROKER_1))
+    side.wait(READ_EVERY_MS + 1_000)
+    assert side.source.problem
+
+
 def test_people_are_told_why_nothing_new_is_heard() -> None:
     side = auto("t")
     assert side.source.problem == ""

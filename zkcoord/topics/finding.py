@@ -41,6 +41,8 @@ NO_BROKER = (
     " bootstrap_servers)"
 )
 
+NOT_LOOKED = "no broker is registered in ZooKeeper, and topic_source has none looked for elsewhere"
+
 
 class FrozenTree:
     """See the module. Of one connection of a term; Kafka's nodes are read where they count
@@ -65,6 +67,7 @@ class FrozenTree:
         self._options = options
         self._done = done
         self._look_at_ms: int | None = None
+        self._watch_at_ms: int | None = None
         self._ask_at_ms = self._read_at_ms = 0
         self._kept: dict[str, bytes] = {}
         self._there: tuple[list[str], list[str]] = ([], [])
@@ -76,6 +79,14 @@ class FrozenTree:
     def begin(self) -> None:
         """Look."""
         self._port.sync(self._look)
+
+    def watch(self) -> None:
+        """Look whether any broker is registered, for `problem`: Kafka's nodes count anyway."""
+        self._port.read([GetChildren(BROKERS)], self._watched)
+
+    def _watched(self, answers: list[ReadAnswer]) -> None:
+        self.problem = "" if _ids(answers[0]) else NOT_LOOKED
+        self._watch_at_ms = self._clock() + READ_EVERY_MS
 
     def keep_registered(self) -> None:
         """Where others are to count whatever brokers are: those that are registered may be the only
@@ -91,12 +102,15 @@ class FrozenTree:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return None if self._port.dead else self._look_at_ms
+        return None if self._port.dead else self._look_at_ms or self._watch_at_ms
 
     def tick(self) -> None:
         """Look, if it is time."""
         if self._look_at_ms is not None and self._clock() >= self._look_at_ms:
             self._look()
+        if self._watch_at_ms is not None and self._clock() >= self._watch_at_ms:
+            self._watch_at_ms = None
+            self.watch()
 
     def _look(self) -> None:
         self._look_at_ms = None

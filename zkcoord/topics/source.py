@@ -62,6 +62,7 @@ class ClusterSource:
 
     def _back(self, answers: list[ReadAnswer]) -> None:
         """Kafka's nodes count again."""
+        self._finder.watch()
         if not isinstance(answers[0], Missing):
             done = Record("topics", "", {"event": "from ZooKeeper"})
             self._port.write(
