@@ -17,7 +17,7 @@ from consumer.gateway.relay.tls_options import check_names, demands_login, gatew
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.config.kafka_security import security_options
 from zkcoord.config.option_spec import Use
-from zkcoord.config.settings import http_options, log_options, zk_options
+from zkcoord.config.settings import ClusterOptions, http_options, log_options, zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
@@ -52,9 +52,12 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after a signal, 1 after a failure. Raises `ConfigurationError`, `UnavailableError`."""
+    """0 after a signal, 1 after a failure. Raises `ConfigurationError`, `UnavailableError`,
+    `RefusedError` where brokers are of another cluster.
+    """
     from consumer.gateway.relay.door import report_names
     from consumer.gateway.service import Gateway
+    from zkcoord.coordinator.cluster_check import look_at_cluster
     from zkcoord.coordinator.logging import Logs
 
     settings = resolve(Use.GATEWAY, vars(args), os.environ)
@@ -68,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
     for note in (*notes(security), *filter(None, (too_few,))):
         log.warning("%s", note)
     try:
+        named = ClusterOptions(servers=tuple(map(str, options.brokers)), security=security)
+        look_at_cluster(zk, named, "--brokers")
         gateway = Gateway(options, zk, security, tls)
         status = gateway.run()
     finally:

@@ -49,6 +49,11 @@ def test_an_ensemble_that_nobody_uses_needs_no_broker() -> None:
     assert list(sources(NEVER, 0)) == []
 
 
+def test_a_coordinator_that_knows_no_broker_is_named_before_there_is_a_group() -> None:
+    (found,) = sources(replace(NEVER, is_led=True), 0)
+    assert found.code == "no-broker-known"
+
+
 @pytest.mark.parametrize(("seen", "is_said"), [(IN_KRAFT, True), (IN_ZOOKEEPER, False)])
 def test_old_consumers_find_no_broker_without_zookeeper(seen: SourceSeen, is_said: bool) -> None:
     said = [one.code for one in sources(seen, 1, old_members=2)]

@@ -425,6 +425,23 @@ def test_a_row_comes_out_of_any_record() -> None:
             )
 
 
+@pytest.mark.parametrize(
+    ("more", "what", "why"),
+    [
+        ({"event": "from Kafka", "cluster": "c"}, "topics: from Kafka", "cluster c"),
+        ({"event": "from ZooKeeper"}, "topics: from ZooKeeper", "-"),
+        (
+            {"event": "another cluster", "cluster": "d", "expected": "c"},
+            "topics: another cluster",
+            "cluster d, and not c",
+        ),
+    ],
+)
+def test_where_topics_come_from_is_told(more: dict[str, str], what: str, why: str) -> None:
+    """As docs/migration.md says."""
+    assert row({"t": 5, "kind": "topics", "group": "", **more})[2:4] == [what, why]
+
+
 def test_no_journal_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "--dir", str(tmp_path / "none")]) == 1
     err = capsys.readouterr().err

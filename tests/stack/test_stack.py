@@ -19,8 +19,10 @@ from tests.harness.kafka import create_topic, produce_numbered
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.errors import StackError
+from zkcoord.stack.java import Java
 from zkcoord.stack.process import identify
-from zkcoord.stack.stack import ServerState, Stack, running_stack
+from zkcoord.stack.servers import KRaftNode
+from zkcoord.stack.stack import KafkaKind, ServerState, Stack, running_stack
 
 LIMIT_S = 60.0
 # A program that uses a stack, tells its status, and waits inside the block.
@@ -126,6 +128,15 @@ def test_two_stacks_do_not_collide(folder: Path, tmp_path: Path) -> None:
             and one.zookeeper.address != two.zookeeper.address
         )
     assert Stack(folder).status().running and not Stack(tmp_path / "other").status().running
+
+
+def test_each_stack_without_zookeeper_underneath_is_a_cluster_of_its_own(
+    tmp_path: Path, java: Java
+) -> None:
+    """Else a coordinator that is given the brokers of another stack would believe them."""
+    nodes = [Stack(tmp_path / name)._kafka({}, KafkaKind.KRAFT, "", java) for name in "ab"]
+    one, two = (node.cluster_id for node in nodes if isinstance(node, KRaftNode))
+    assert one != two and len(one) == len(two) == 22
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -227,4 +227,6 @@ def test_that_nobody_answers_is_told_once(caplog: pytest.LogCaptureFixture) -> N
             thread.ask(frozenset(), (), answers.put)
         assert [answers.get(timeout=PATIENCE_S) for _ in range(3)] == [None] * 3
     thread.close()
-    assert caplog.messages == ["topics cannot be asked for: no broker is known"]
+    assert caplog.messages == [
+        "topics cannot be asked for: no broker is known (see bootstrap_servers)"
+    ]

@@ -54,6 +54,15 @@ def test_a_broker_that_is_down_or_cut_off_does_not() -> None:
     assert side.source.is_complete
 
 
+def test_brokers_that_are_registered_are_asked_where_nobody_names_any() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, begins=False)
+    side.has_zookeeper = True
+    side.theirs("t", brokers=(1, 2))
+    side.lead()
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.servers == ("b1:9092", "b2:9092") and side.source.is_complete
+
+
 def test_where_zookeeper_has_never_heard_of_brokers_any_that_answers_does() -> None:
     side = Side({"t": SaidTopic("a", 1)}, False, AUTO)
     side.has_zookeeper = True
@@ -111,6 +120,18 @@ def test_one_that_leads_no_more_changes_nothing_back() -> None:
     side.later = -1
     side.lead()
     assert TREE.source in side.nodes and side.ends
+
+
+def test_people_are_told_that_zookeeper_has_no_brokers_where_it_alone_is_asked() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, False, ZOOKEEPER)
+    side.lead()
+    assert "no broker is registered in ZooKeeper, and topic_source" in side.source.problem
+    side.theirs("t", brokers=(1,))
+    side.wait(READ_EVERY_MS + 1_000)
+    assert side.source.problem == "" and not side.asked and not side.source.is_complete
+    side.write(Delete(BROKER_1))
+    side.wait(READ_EVERY_MS + 1_000)
+    assert side.source.problem
 
 
 def test_people_are_told_why_nothing_new_is_heard() -> None:

@@ -60,6 +60,10 @@ class KafkaGroups:
             self._client.close()
             self._client = None
 
+    def cluster_id(self) -> str:
+        """Of which cluster the brokers are; "" where they have no id (before 0.10.1)."""
+        return self._ask(lambda client: client.describe_cluster()).get("cluster_id") or ""
+
     def names(self) -> list[str]:
         """The groups that brokers know, sorted."""
         return sorted(group["group_id"] for group in self._ask(lambda client: client.list_groups()))

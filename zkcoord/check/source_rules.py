@@ -92,7 +92,8 @@ def _ids(answer: ReadAnswer) -> frozenset[str]:
 
 def sources(seen: SourceSeen, groups: int, old_members: int = 0) -> Iterator[CheckFinding]:
     """What is wrong with it, where there are so many groups, and old consumers in them; nothing is
-    said of what may not be read.
+    said of what may not be read, and nothing of an ensemble that nobody uses: it has no group, and
+    no coordinator.
     """
     if not seen.is_whole:
         return
@@ -103,7 +104,7 @@ def sources(seen: SourceSeen, groups: int, old_members: int = 0) -> Iterator[Che
         if not seen.theirs and (seen.topics or seen.ours):
             known = f"; {_named(seen.ours)} known from before" if seen.ours else ""
             yield CheckFinding("brokers-left-zookeeper", "", BROKERS, f"it lists no broker{known}")
-        elif not seen.theirs and groups:
+        elif not seen.theirs and (groups or seen.is_led):
             yield CheckFinding("no-broker-known", "", BROKERS, "ZooKeeper never heard of a broker")
         return
     path = CLUSTER_TREE.source

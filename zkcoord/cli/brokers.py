@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import registered_brokers
 from zkcoord.config.kafka_security import PROTOCOL, listed_servers, security_options
 from zkcoord.config.sources import Settings
-from zkcoord.zk.listeners import PLAINTEXT
+from zkcoord.errors import RefusedError, UnavailableError
+from zkcoord.topics.own_nodes import expected_cluster, of_another_cluster
+from zkcoord.zk.listeners import ANSWER_S, PLAINTEXT, takes_connections
+from zkcoord.zk.port import GetData
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.cluster_tree import CLUSTER_TREE
+from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.paths import Layout
 
 
@@ -24,18 +30,37 @@ class Brokers:
 
 def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     """The brokers to ask: those of --bootstrap-servers, else those in ZooKeeper. Raises
-    `ConfigurationError` where --kafka-config cannot be used.
+    `ConfigurationError` where --kafka-config cannot be used, `RefusedError` where those that are
+    named are of another cluster.
     """
     given = settings.text("bootstrap_servers")
     security = security_options(settings.text("kafka_config"))
-    servers = (
-        listed_servers(given)
-        if given
-        else registered_brokers(
-            reader,
-            layout,
-            str(security.get(PROTOCOL, PLAINTEXT)),
-            settings.text("bootstrap_listener"),
-        )
+    if given:
+        named = Brokers(listed_servers(given), security)
+        _refuse_another_cluster(named, reader)
+        return named
+    servers = registered_brokers(
+        reader,
+        layout,
+        str(security.get(PROTOCOL, PLAINTEXT)),
+        settings.text("bootstrap_listener"),
     )
     return Brokers(servers, security)
+
+
+def _refuse_another_cluster(named: Brokers, reader: SyncClient) -> None:
+    """What another cluster says of logs and groups is not of the groups here. Where no broker
+    answers, whoever needs an answer says so.
+    """
+    source, recorded = reader.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
+    expected, node = expected_cluster(source, recorded)
+    if not expected or not takes_connections(named.servers):
+        return
+    try:
+        with KafkaGroups(named.servers, ANSWER_S, named.security) as asked:
+            said = asked.cluster_id()
+    except (UnavailableError, RefusedError):
+        return
+    if said and said != expected:
+        here = "this ensemble"
+        raise RefusedError(of_another_cluster(named.servers, said, here, expected, node))

@@ -245,6 +245,8 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
         return f"malformed {_text(record, 'what')}", _text(record, "reason"), _text(record, "name")
     if kind == "broker":
         return f"broker {_text(record, 'broker_id')} {_text(record, 'event')}", "", ""
+    if kind == "topics":
+        return _topics(record)
     if kind == "lost":
         return f"{_text(record, 'records')} records lost", "the journal could not be written", ""
     return (
@@ -252,6 +254,12 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
         _text(record, "reason") or _text(record, "cause"),
         _text(record, "member") or _text(record, "trigger"),
     )
+
+
+def _topics(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    of, expected = _text(record, "cluster"), _text(record, "expected")
+    why = (f"cluster {of}" if of else "") + (f", and not {expected}" if expected else "")
+    return f"topics: {_text(record, 'event')}", why, ""
 
 
 def _waited(found: Any) -> str:

@@ -265,7 +265,8 @@ READING = (
     text(
         "bootstrap_servers",
         None,
-        "brokers to ask for topics and the ends of partitions; without it, those in ZooKeeper",
+        "brokers to ask for topics and the ends of partitions; without it, those in ZooKeeper,"
+        " and those that a coordinator was told of before",
         (Use.COORDINATOR, Use.GROUPS),
         metavar="HOST:PORT,...",
     ),

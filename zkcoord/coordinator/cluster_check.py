@@ -1,5 +1,5 @@
-"""A coordinator's look at its brokers before it begins: are they of the cluster whose groups it is
-to serve?
+"""A coordinator's look at its brokers before it begins, and a gateway's: are they of the cluster
+whose groups it is to serve?
 """
 
 from __future__ import annotations
@@ -7,13 +7,11 @@ from __future__ import annotations
 import logging
 
 from zkcoord.config.settings import ClusterOptions
-from zkcoord.core.model import Malformed
 from zkcoord.errors import RefusedError, UnavailableError
-from zkcoord.terminal import printable
 from zkcoord.topics.asking import ClusterAsker
-from zkcoord.topics.own_nodes import cluster_of, decode_source
+from zkcoord.topics.own_nodes import expected_cluster, of_another_cluster
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import GetData, Node
+from zkcoord.zk.port import GetData
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
@@ -21,11 +19,13 @@ from zkcoord.znodes.kafka import CLUSTER_ID
 log = logging.getLogger(__name__)
 
 
-def look_at_cluster(zk: ZkOptions, cluster: ClusterOptions) -> None:
-    """Nothing where no broker is named. One that does not answer keeps nobody from beginning: it is
-    asked again, and not believed then either. Raises `RefusedError` where one of another cluster
-    answers, `UnavailableError` where ZooKeeper does not answer, `ConfigurationError` for options of
-    security that cannot be used.
+def look_at_cluster(
+    zk: ZkOptions, cluster: ClusterOptions, option: str = "bootstrap_servers"
+) -> None:
+    """Nothing where no broker is named, by `option`. One that does not answer keeps nobody from
+    beginning: it is asked again, and not believed then either. Raises `RefusedError` where one of
+    another cluster answers, `UnavailableError` where ZooKeeper does not answer,
+    `ConfigurationError` for options of security that cannot be used.
     """
     if not cluster.servers:
         return
@@ -40,13 +40,8 @@ def look_at_cluster(zk: ZkOptions, cluster: ClusterOptions) -> None:
     with SyncClient(zk) as client:
         client.sync()
         source, recorded = client.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
-    kept = decode_source(source.data) if isinstance(source, Node) else ""
-    node, expected = CLUSTER_TREE.source, "" if isinstance(kept, Malformed) else kept
-    if not expected:
-        node, expected = CLUSTER_ID, cluster_of(recorded)
+    expected, node = expected_cluster(source, recorded)
     if said and expected and said != expected:
         raise RefusedError(
-            f"the brokers at {','.join(cluster.servers)} are of cluster {printable(said)}, and the"
-            f" groups of {zk.address} are of {printable(expected)} ({node}): correct"
-            " bootstrap_servers, or, where that cluster is no more, delete the node and start again"
+            of_another_cluster(cluster.servers, said, zk.address, expected, node, option)
         )

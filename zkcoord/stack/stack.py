@@ -44,6 +44,7 @@ from zkcoord.stack.servers import (
     ServerControls,
     ZooKeeperOptions,
     ZooKeeperServer,
+    new_cluster_id,
 )
 
 DEFAULT_FOLDER = ".zkcoord-stack"
@@ -198,6 +199,7 @@ class Stack:
             self.owned,
             running,
             launched,
+            new_cluster_id(),
         )
 
     def down(self) -> StackStatus:

@@ -101,7 +101,7 @@ class ClusterAsker:
 
         servers = list(dict.fromkeys((*self._servers, *others)))
         if not servers:
-            raise UnavailableError("no broker is known")
+            raise UnavailableError("no broker is known (see bootstrap_servers)")
         try:
             self._open(servers)
             return self._ask(names)

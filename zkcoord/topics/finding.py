@@ -41,6 +41,8 @@ NO_BROKER = (
     " bootstrap_servers)"
 )
 
+NOT_LOOKED = "no broker is registered in ZooKeeper, and topic_source has none looked for elsewhere"
+
 
 class FrozenTree:
     """See the module. Of one connection of a term; Kafka's nodes are read where they count
@@ -65,6 +67,7 @@ class FrozenTree:
         self._options = options
         self._done = done
         self._look_at_ms: int | None = None
+        self._watch_at_ms: int | None = None
         self._ask_at_ms = self._read_at_ms = 0
         self._kept: dict[str, bytes] = {}
         self._there: tuple[list[str], list[str]] = ([], [])
@@ -77,14 +80,37 @@ class FrozenTree:
         """Look."""
         self._port.sync(self._look)
 
+    def watch(self) -> None:
+        """Look whether any broker is registered, for `problem`: Kafka's nodes count anyway."""
+        self._port.read([GetChildren(BROKERS)], self._watched)
+
+    def _watched(self, answers: list[ReadAnswer]) -> None:
+        self.problem = "" if _ids(answers[0]) else NOT_LOOKED
+        self._watch_at_ms = self._clock() + READ_EVERY_MS
+
+    def keep_registered(self) -> None:
+        """Where others are to count whatever brokers are: those that are registered may be the only
+        ones that anybody has named.
+        """
+        reads: list[Read] = [GetChildren(BROKERS), GetChildren(self._tree.brokers)]
+
+        def seen(answers: list[ReadAnswer]) -> None:
+            live, kept = answers
+            self._read_brokers(_ids(live), _ids(kept), self._done)
+
+        self._port.make(self._tree.above(), lambda: self._port.read(reads, seen))
+
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return None if self._port.dead else self._look_at_ms
+        return None if self._port.dead else self._look_at_ms or self._watch_at_ms
 
     def tick(self) -> None:
         """Look, if it is time."""
         if self._look_at_ms is not None and self._clock() >= self._look_at_ms:
             self._look()
+        if self._watch_at_ms is not None and self._clock() >= self._watch_at_ms:
+            self._watch_at_ms = None
+            self.watch()
 
     def _look(self) -> None:
         self._look_at_ms = None
@@ -105,8 +131,7 @@ class FrozenTree:
             # before anybody else makes them (docs/security.md)
             self._tried = True
             return self._port.make(self._tree.above(), self._look)
-        ids = [name for name in names_of(live) if is_number(name)][:BROKERS_MAX]
-        ours = [name for name in names_of(kept) if is_number(name)][:BROKERS_MAX]
+        ids, ours = _ids(live), _ids(kept)
         never = isinstance(live, Missing)
         self.problem = "" if ids else NO_BROKER
 
@@ -175,3 +200,7 @@ class FrozenTree:
                 self._record(Record("topics", "", detail))
             return False
         return never or said.has_zookeeper is False
+
+
+def _ids(answer: ReadAnswer) -> list[str]:
+    return [name for name in names_of(answer) if is_number(name)][:BROKERS_MAX]

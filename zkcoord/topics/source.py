@@ -54,7 +54,7 @@ class ClusterSource:
         """See `TopicSource`."""
         match self._kind:
             case TopicSourceKind.KAFKA:
-                self._keeper.begin()
+                self._port.sync(self._finder.keep_registered)
             case TopicSourceKind.AUTO:
                 self._finder.begin()
             case TopicSourceKind.ZOOKEEPER:
@@ -62,6 +62,7 @@ class ClusterSource:
 
     def _back(self, answers: list[ReadAnswer]) -> None:
         """Kafka's nodes count again."""
+        self._finder.watch()
         if not isinstance(answers[0], Missing):
             done = Record("topics", "", {"event": "from ZooKeeper"})
             self._port.write(

@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.kafka import BrokerData
@@ -17,6 +18,7 @@ from zkcoord.znodes.kafka import BrokerData
 log = logging.getLogger(__name__)
 
 PLAINTEXT = "PLAINTEXT"
+KAFKA_PORT = 9092
 ANSWER_S = 2.0
 # of a listener whose brokers answer at the same moment, the first by name is taken
 TOGETHER_S = 0.05
@@ -78,6 +80,22 @@ def by_answer(listeners: Listeners) -> Listeners:
     return {name: listeners[name] for name in (*first, *rest)}
 
 
+def takes_connections(addresses: Iterable[str]) -> bool:
+    """Whether one of these, `host:port` or a host alone, does now. Waits no longer than until one
+    does, or `ANSWER_S`.
+    """
+    asked = tuple(addresses)
+    answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    for address in asked:
+        threading.Thread(
+            target=lambda at: answers.put(_connects(at)), args=(address,), daemon=True
+        ).start()
+    until = time.monotonic() + ANSWER_S
+    with suppress(queue.Empty):
+        return any(answers.get(timeout=max(0.0, until - time.monotonic())) for _ in asked)
+    return False
+
+
 def _collected(answers: queue.SimpleQueue[str], until: float) -> set[str]:
     found: set[str] = set()
     while True:
@@ -89,10 +107,17 @@ def _collected(answers: queue.SimpleQueue[str], until: float) -> set[str]:
 
 
 def _try(name: str, address: str, answers: queue.SimpleQueue[str]) -> None:
+    if _connects(address):
+        answers.put(name)
+
+
+def _connects(address: str) -> bool:
     host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        host, port = address, str(KAFKA_PORT)
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
-    except OSError as e:
-        log.debug("the listener %s at %s: %s", name, address, e)
-    else:
-        answers.put(name)
+    except (OSError, ValueError, OverflowError) as e:  # ValueError: it is no name of a host
+        log.debug("the listener at %s: %s", address, e)
+        return False
+    return True

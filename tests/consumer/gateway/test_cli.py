@@ -8,9 +8,13 @@ import pytest
 
 from consumer.gateway.cli import gateway_options
 from tests.harness.command import run
+from tests.harness.zookeeper import connect, disconnect
 from zkcoord.config.option_spec import Use
 from zkcoord.config.sources import resolve
 from zkcoord.errors import ConfigurationError
+from zkcoord.stack.ports import HOST, free_port
+from zkcoord.stack.servers import KafkaBroker
+from zkcoord.znodes.kafka import CLUSTER_ID
 
 
 def host_of(advertise: str) -> str:
@@ -108,3 +112,18 @@ def test_the_order_of_patterns_makes_no_other_gateway(option: str) -> None:
         for text in ("a b.*", "b.*  a b.*", "a")
     )
     assert one == same != other
+
+
+@pytest.mark.kafka
+def test_with_brokers_of_another_cluster_it_does_not_begin(
+    kafka_broker: KafkaBroker, zk_hosts: str, tmp_path: Path
+) -> None:
+    """Its clients would read one cluster, and commit for the groups of another."""
+    client = connect(zk_hosts)
+    client.create(CLUSTER_ID, b'{"version":"1","id":"of-another"}', makepath=True)
+    disconnect(client)
+    told = ("--zookeeper", zk_hosts, "--brokers", kafka_broker.address)
+    ended = run(tmp_path, "gateway", *told, "--listen", f"{HOST}:{free_port()}", "--no-http")
+    assert ended.returncode == 1, ended
+    assert f"the brokers at {kafka_broker.address} are of cluster" in ended.stderr
+    assert "correct --brokers" in ended.stderr and "Traceback" not in ended.stderr

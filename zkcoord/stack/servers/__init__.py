@@ -21,7 +21,7 @@ from zkcoord.stack.servers.java_process import (
     write_properties,
 )
 from zkcoord.stack.servers.kafka import KAFKA_HEAP_MB, OFFSETS_TOPIC_PARTITIONS, KafkaBroker
-from zkcoord.stack.servers.kraft import CONTROLLER, KRaftNode
+from zkcoord.stack.servers.kraft import CONTROLLER, KRaftNode, new_cluster_id
 from zkcoord.stack.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperOptions, ZooKeeperServer
 
 __all__ = [
@@ -38,5 +38,6 @@ __all__ = [
     "ZooKeeperOptions",
     "ZooKeeperServer",
     "accepts",
+    "new_cluster_id",
     "write_properties",
 ]

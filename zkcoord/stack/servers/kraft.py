@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import uuid
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,9 +28,17 @@ CONTROLLER = 1
 FORMAT_TIMEOUT_S = 120.0
 
 
+def new_cluster_id() -> str:
+    """One that no other cluster has: by it a coordinator knows brokers that are not its own."""
+    while (found := urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass  # Kafka's tools would take it for an option
+    return found
+
+
 class KRaftNode:
     """Node `number`; `controller_port` is where node 1 is controller. `config` lines go over the
-    usual ones, `artifact` is the release to run.
+    usual ones, `artifact` is the release to run, `cluster_id` what the folder is formatted with:
+    the same one for all nodes of a cluster.
     """
 
     def __init__(
@@ -43,6 +53,7 @@ class KRaftNode:
         owned: bool = True,
         running: ServerProcess | None = None,
         on_launch: OnLaunch | None = None,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         self.program = JavaProcess("Kafka node", home, java, owned, running, on_launch)
         self.artifact = artifact
@@ -50,6 +61,7 @@ class KRaftNode:
         self.config = config
         self.number = number
         self.controller_port = controller_port
+        self.cluster_id = cluster_id
 
     @property
     def home(self) -> Path:
@@ -118,7 +130,7 @@ class KRaftNode:
             "kafka.tools.StorageTool",
             "format",
             "--cluster-id",
-            CLUSTER_ID,
+            self.cluster_id,
             "--config",
             str(config),
         ]
