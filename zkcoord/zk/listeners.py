@@ -85,7 +85,7 @@ def _try(name: str, address: str, answers: queue.SimpleQueue[str]) -> None:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
-    except OSError as e:
+    except (OSError, ValueError) as e:  # the latter: no host's name
         log.debug("the listener %s at %s: %s", name, address, e)
     else:
         answers.put(name)
