@@ -7,8 +7,8 @@ import pytest
 from tests.topics.cluster_side import OPTIONS, TREE, Side
 from zkcoord.topics.finding import ASK_EVERY_MS, READ_EVERY_MS
 from zkcoord.topics.judging import KnownTopic, SaidTopic
-from zkcoord.topics.options import TopicSourceKind
-from zkcoord.zk.port import Delete, SetData
+from zkcoord.topics.options import TopicOptions, TopicSourceKind
+from zkcoord.zk.port import Create, Delete, SetData
 
 AUTO, ZOOKEEPER = TopicSourceKind.AUTO, TopicSourceKind.ZOOKEEPER
 BROKER_1 = "/brokers/ids/1"
@@ -131,3 +131,16 @@ def test_people_are_told_why_nothing_new_is_heard() -> None:
     side.cluster = "c"
     side.wait(3 * OPTIONS.refresh_ms)
     assert side.source.problem == ""
+
+
+def test_the_way_back_is_open_whatever_stands_below_the_source() -> None:
+    side = Side({"t": SaidTopic("a", 1)})
+    side.wait(10)
+    below = f"{TREE.source}/x"
+    side.write(Create(below, b""), Create(f"{below}/y", b""), Create(f"{TREE.source}/z", b""))
+    side.source.lost()
+    side.options = TopicOptions(TopicSourceKind.ZOOKEEPER)
+    side.lead()
+    side.wait(OPTIONS.refresh_ms)
+    assert TREE.source not in side.nodes
+    assert side.records[-1].detail == {"event": "from ZooKeeper"}

@@ -12,9 +12,22 @@ from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.finding import FrozenTree
 from zkcoord.topics.keeper import TopicKeeper
 from zkcoord.topics.options import TopicOptions, TopicSourceKind
-from zkcoord.zk.port import AclEntry, Check, Delete, GetData, Missing, Port, ReadAnswer
+from zkcoord.zk.port import (
+    AclEntry,
+    Check,
+    Delete,
+    GetData,
+    Missing,
+    Port,
+    ReadAnswer,
+    Rejected,
+    ZkError,
+)
 from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE, ClusterTree
+
+BACK_TIMES = 5
+"""What somebody has put below the node that says where topics are has to go first."""
 
 
 class ClusterSource:
@@ -63,11 +76,16 @@ class ClusterSource:
     def _back(self, answers: list[ReadAnswer]) -> None:
         """Kafka's nodes count again."""
         if not isinstance(answers[0], Missing):
-            done = Record("topics", "", {"event": "from ZooKeeper"})
-            self._port.write(
-                [Delete(self._tree.source)],
-                lambda refused: self._record(done) if refused is None else None,
-            )
+            self._delete_source(BACK_TIMES)
+
+    def _delete_source(self, times: int) -> None:
+        def deleted(refused: Rejected | None) -> None:
+            if refused is None:
+                self._record(Record("topics", "", {"event": "from ZooKeeper"}))
+            elif refused.error is ZkError.NOT_EMPTY and times > 1:
+                self._port.clear(self._tree.source, lambda: self._delete_source(times - 1))
+
+        self._port.write([Delete(self._tree.source)], deleted)
 
     def lost(self) -> None:
         """See `TopicSource`."""
