@@ -256,6 +256,9 @@ class Broken:
         self.asked += 1
         raise IndexError("of whatever kind")
 
+    def close(self) -> None:
+        """Nothing."""
+
 
 def test_whatever_comes_of_a_question_the_next_one_is_asked(
     caplog: pytest.LogCaptureFixture,
@@ -265,8 +268,44 @@ def test_whatever_comes_of_a_question_the_next_one_is_asked(
     thread = AskingThread(cast(ClusterAsker, broken), lambda thunk: thunk())
     for _ in range(3):
         thread.ask(frozenset(), (), answers.put)
-    assert [answers.get(timeout=PATIENCE_S) for _ in range(3)] == [None] * 3 and broken.asked == 3
+        assert answers.get(timeout=PATIENCE_S) is None
+    thread.close()
+    assert broken.asked == 3
     assert caplog.messages == ["topics cannot be asked for"], "it is told once"
+
+
+class Slow:
+    """Says what it was asked for, once it may."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+        self.begun, self.may = threading.Event(), threading.Event()
+
+    def ask(self, names: object, others: object) -> SaidCluster:
+        """See the class."""
+        self.asked.append(names)
+        self.begun.set()
+        assert self.may.wait(PATIENCE_S)
+        return SaidCluster("", {})
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_who_asks_does_not_wait_for_questions_of_terms_before() -> None:
+    """ZooKeeper's connection may come and go while a broker does not answer."""
+    answers: SimpleQueue[SaidCluster | None] = SimpleQueue()
+    slow = Slow()
+    thread = AskingThread(cast(ClusterAsker, slow), lambda thunk: thunk())
+    thread.ask(frozenset({"first"}), (), answers.put)
+    assert slow.begun.wait(PATIENCE_S)
+    for n in range(100):
+        thread.ask(frozenset({str(n)}), (), answers.put)
+    slow.may.set()
+    said = [answers.get(timeout=PATIENCE_S) for _ in range(101)]
+    assert slow.asked == [{"first"}, {"99"}]
+    assert [one is not None for one in said] == [True, *[False] * 99, True]
+    thread.close()
 
 
 def naming(cluster: topics_broker.ManyTopics, brokers: Mapping[int, int]) -> None:

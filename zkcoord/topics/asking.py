@@ -121,6 +121,9 @@ class ClusterAsker:
             raise UnavailableError(
                 f"no broker of {', '.join(servers[:SERVERS_SHOWN_MAX])} answers ({error})"
             ) from error
+        except Exception:  # whatever that is, the next question begins anew
+            self.close()
+            raise
 
     def _open(self, servers: Sequence[str]) -> None:
         """What a client knows of versions it keeps, so it is made anew now and then."""
@@ -290,7 +293,9 @@ def _topic_id(found: uuid.UUID | None) -> str:
 
 class AskingThread:
     """Asks in a thread of its own, which begins with the first question, one question after the
-    other. `post` runs what it is given on the thread that has asked.
+    other. `post` runs what it is given on the thread that has asked. Of questions that wait only
+    the last one is asked: whoever asks waits for the answer, so those before are of connections
+    that are over.
     """
 
     def __init__(self, asker: ClusterAsker, post: Callable[[Callable[[], None]], None]) -> None:
@@ -314,10 +319,17 @@ class AskingThread:
         self._questions.put(None)
 
     def _run(self) -> None:
-        while (question := self._questions.get()) is not None:
+        while (question := self._last_question()) is not None:
             said = self._answer(question)
             self._post(partial(question.done, said))
         self._asker.close()
+
+    def _last_question(self) -> _TopicsWanted | None:
+        question = self._questions.get()
+        while question is not None and not self._questions.empty():
+            self._post(partial(question.done, None))
+            question = self._questions.get()
+        return question
 
     def _answer(self, question: _TopicsWanted) -> SaidCluster | None:
         """What is in the way is told once."""
