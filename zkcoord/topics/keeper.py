@@ -114,6 +114,8 @@ class TopicKeeper:
         self._other_told = ""
         self.problem = ""
         """Why nothing new is heard; "" where it is."""
+        self.uncounted: Callable[[], None] = self.begin
+        """What is done where somebody has deleted the node by which ours count."""
 
     @property
     def is_complete(self) -> bool:
@@ -259,6 +261,9 @@ class TopicKeeper:
             elif self._judge is not None:
                 self._see = self._see.after_another(self._clock())
                 self._again()
+                if isinstance(source, Missing):
+                    self._cluster = self._begin_at_ms = None
+                    self.uncounted()
 
         paths = (self._tree.source, self._tree.topics, self._tree.brokers)
         self._port.read([GetData(path) for path in paths], seen)

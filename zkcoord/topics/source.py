@@ -52,6 +52,8 @@ class ClusterSource:
         self._kind = options.source
         self._keeper = TopicKeeper(self._port, tree, clock, ask, wanted, record, options)
         self._finder = FrozenTree(self._port, tree, clock, ask, record, options, self._keeper.begin)
+        if options.source is TopicSourceKind.AUTO:
+            self._keeper.uncounted = self._finder.begin
 
     @property
     def is_complete(self) -> bool:
