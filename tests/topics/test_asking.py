@@ -7,8 +7,10 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from queue import SimpleQueue
+from typing import cast
 
 import pytest
+from kafka.errors import KafkaProtocolError, KafkaTimeoutError
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import MetadataResponse
@@ -25,6 +27,7 @@ from zkcoord.stack.ports import free_port
 from zkcoord.stack.servers import CONTROLLER, KafkaBroker, KRaftNode
 from zkcoord.topics import asking
 from zkcoord.topics.asking import (
+    OTHER_BYTES_MAX,
     PARTITIONS_MAX,
     RACK_CHARS_MAX,
     AskingThread,
@@ -33,7 +36,7 @@ from zkcoord.topics.asking import (
     _said,
 )
 from zkcoord.topics.judging import SaidSince, SaidTopic
-from zkcoord.topics.whole_answers import WholeReading
+from zkcoord.topics.whole_answers import BROKERS_MAX, WholeReading
 from zkcoord.znodes.kafka import CLUSTER_ID_CHARS_MAX
 
 NOBODY = f"127.0.0.1:{free_port()}"
@@ -159,7 +162,7 @@ def test_an_answer_that_cannot_be_read_is_told_and_loses_nothing() -> None:
         return answer(names, version)[: -1 if names is None else None]
 
     cluster.answer = cut  # type: ignore[method-assign]  # as a broken one
-    with pytest.raises(UnavailableError, match="what it says of all topics: it is cut off"):
+    with pytest.raises(UnavailableError, match="what it says of topics: it is cut off"):
         asker.ask(None)
     cluster.answer = answer  # type: ignore[method-assign]  # again
     cluster.change("grow", "t", 3)
@@ -212,6 +215,8 @@ def test_of_what_is_said_that_no_node_can_hold_nothing_is_believed() -> None:
     assert list(said.brokers) == [1] and len(said.brokers[1].rack) == RACK_CHARS_MAX
     assert len(said.cluster_id) == CLUSTER_ID_CHARS_MAX and list(said.answer.topics) == ["t"]
     assert not _said(MetadataResponse(brokers=None, topics=None), 1).brokers
+    for unseen in "\0", "a\n", "\u2028":
+        assert not _said(MetadataResponse(cluster_id=unseen, brokers=None), 1).cluster_id
 
 
 def test_nobody_is_known() -> None:
@@ -230,3 +235,137 @@ def test_that_nobody_answers_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.messages == [
         "topics cannot be asked for: no broker is known (see bootstrap_servers)"
     ]
+
+
+def test_a_server_that_is_none_is_left_out() -> None:
+    """Whoever may register a broker would end all asking with it, in each term."""
+    cluster = topics_broker.started()
+    asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})
+    assert asker.ask(frozenset(), ("[x:1", "h:", "[::1")).cluster_id == topics_broker.CLUSTER
+    asker.close()
+    with pytest.raises(UnavailableError, match=r"'foo:bar' is not HOST:PORT"):
+        ClusterAsker(("foo:bar", "[x:1"), {}).ask(frozenset())
+
+
+class Broken:
+    """Asks for nothing."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask(self, names: object, others: object) -> SaidCluster:
+        """It is at its end."""
+        self.asked += 1
+        raise IndexError("of whatever kind")
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_whatever_comes_of_a_question_the_next_one_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers: SimpleQueue[SaidCluster | None] = SimpleQueue()
+    broken = Broken()
+    thread = AskingThread(cast(ClusterAsker, broken), lambda thunk: thunk())
+    for _ in range(3):
+        thread.ask(frozenset(), (), answers.put)
+        assert answers.get(timeout=PATIENCE_S) is None
+    thread.close()
+    assert broken.asked == 3
+    assert caplog.messages == ["topics cannot be asked for"], "it is told once"
+
+
+class Slow:
+    """Says what it was asked for, once it may."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+        self.begun, self.may = threading.Event(), threading.Event()
+
+    def ask(self, names: object, others: object) -> SaidCluster:
+        """See the class."""
+        self.asked.append(names)
+        self.begun.set()
+        assert self.may.wait(PATIENCE_S)
+        return SaidCluster("", {})
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_who_asks_does_not_wait_for_questions_of_terms_before() -> None:
+    """ZooKeeper's connection may come and go while a broker does not answer."""
+    answers: SimpleQueue[SaidCluster | None] = SimpleQueue()
+    slow = Slow()
+    thread = AskingThread(cast(ClusterAsker, slow), lambda thunk: thunk())
+    thread.ask(frozenset({"first"}), (), answers.put)
+    assert slow.begun.wait(PATIENCE_S)
+    for n in range(100):
+        thread.ask(frozenset({str(n)}), (), answers.put)
+    slow.may.set()
+    said = [answers.get(timeout=PATIENCE_S) for _ in range(101)]
+    assert slow.asked == [{"first"}, {"99"}]
+    assert [one is not None for one in said] == [True, *[False] * 99, True]
+    thread.close()
+
+
+def naming(cluster: topics_broker.ManyTopics, brokers: Mapping[int, int]) -> None:
+    """From now on it names brokers with these ports besides itself."""
+    kind = MetadataResponse.MetadataResponseBroker
+    named = [kind(node_id=n, host="127.0.0.1", port=port, rack=None) for n, port in brokers.items()]
+    whole = cluster._response
+
+    def response(topics: list[object]) -> MetadataResponse:
+        found: MetadataResponse = whole(topics)
+        found.brokers += named
+        return found
+
+    cluster._response = response  # type: ignore[method-assign]  # as a broken one
+    cluster.encoded.clear()
+
+
+def test_brokers_are_not_more_than_nodes_may_be_made_of() -> None:
+    cluster = topics_broker.started()
+    cluster.put("t", uuid.uuid4(), 3, 0)
+    asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})
+    assert len(asker.ask(None).brokers) == 1
+    naming(cluster, dict.fromkeys(range(2, BROKERS_MAX + 2), 1))
+    for names in None, frozenset({"t"}):
+        with pytest.raises(KafkaProtocolError, match=f"it has more than {BROKERS_MAX} brokers"):
+            asker._one(names, topics_broker.BROKER)
+    many = [MetadataResponse.MetadataResponseBroker(1, "h", 1, None)] * (BROKERS_MAX + 1)
+    with pytest.raises(KafkaProtocolError, match="more than"):
+        _said(MetadataResponse(brokers=many, topics=None), 1)
+    asker.close()
+
+
+def test_what_kafka_python_asks_for_by_itself_is_short() -> None:
+    """It makes an object of each that an answer says it has."""
+    cluster = topics_broker.started()
+    naming(cluster, dict.fromkeys(range(2, OTHER_BYTES_MAX // 20), 1))
+    with pytest.raises(UnavailableError, match="Unable to bootstrap"):
+        ClusterAsker((f"127.0.0.1:{cluster.port}",), {}).ask(frozenset())
+
+
+def test_brokers_that_are_tried_in_vain_keep_nobody_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And each has its turn."""
+    cluster = topics_broker.started()
+    naming(cluster, dict.fromkeys(range(100, 140), 1))
+    asker = ClusterAsker((f"127.0.0.1:{cluster.port}",), {})
+    tried: list[int | None] = []
+
+    def in_vain(names: object, broker_id: int | None) -> SaidCluster:
+        tried.append(broker_id)
+        monkeypatch.setattr(asking, "REQUEST_MS", 0)  # it took its time
+        raise KafkaTimeoutError("it does not answer")
+
+    monkeypatch.setattr(asker, "_one", in_vain)
+    for _ in range(50):
+        monkeypatch.undo()
+        monkeypatch.setattr(asker, "_one", in_vain)
+        with pytest.raises(UnavailableError):
+            asker.ask(frozenset())
+    assert len(tried) == 50 and {*range(100, 140), topics_broker.BROKER} <= set(tried)

@@ -14,17 +14,21 @@ from zkcoord.topics.keeper import (
     ALL_EVERY_MS,
     ALL_SOON_MS,
     AT_ONCE_MS,
+    HELD_MS,
     PAUSE_PER_ALL,
     PAUSE_PER_WAIT,
     PAUSE_PER_WORK,
+    REFUSED,
+    SEEN_EVERY_MS,
     SOON_MS,
     WORK_AHEAD_MS,
 )
-from zkcoord.topics.own_nodes import decode_source, encode_known_topic
+from zkcoord.topics.own_nodes import decode_source, encode_known_topic, encode_source
 from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     Create,
+    Delete,
     GetData,
     Node,
     ReadDone,
@@ -32,6 +36,7 @@ from zkcoord.zk.port import (
     SetData,
 )
 from zkcoord.znodes.kafka import CLUSTER_ID
+from zkcoord.znodes.names import BROKER_ID_MAX
 
 
 def test_all_topics_are_there_before_they_count() -> None:
@@ -313,3 +318,88 @@ def test_what_changes_while_ours_are_written_is_looked_at_anew() -> None:
     side.write(Create("/brokers/topics/late", b'{"version":1,"partitions":{"0":[1]}}'))
     side.wait(5 * OPTIONS.refresh_ms)
     assert side.source.is_complete and side.topic("late") == KnownTopic("", 1, found=True)
+
+
+def test_what_stands_below_a_topic_keeps_nobody_from_hearing_of_others() -> None:
+    side = Side({name: SaidTopic(name, 1) for name in ("t", "u", "old")})
+    side.wait(10)
+    side.write(Create(f"{TREE.topic('t')}/below", b""), Create(f"{TREE.topic('t')}/below/it", b""))
+    side.topics |= {"t": SaidTopic("t2", 2), "u": SaidTopic("u2", 2)}
+    del side.topics["old"]
+    side.wait(ALL_SOON_MS + 5 * OPTIONS.refresh_ms)
+    assert side.topic("u") == KnownTopic("u2", 2, ("u",)) and side.topic("old") is None
+    side.wait(HELD_MS + 5 * OPTIONS.refresh_ms)
+    assert side.topic() == KnownTopic("t2", 2, ("t",)), "it was deleted, what was below it, too"
+
+
+def test_what_cannot_be_written_is_left_alone_and_told_once() -> None:
+    side = Side({name: SaidTopic(name, 1) for name in ("t", "u")})
+    side.wait(10)
+    side.source._port.clear = lambda *told: None  # type: ignore[method-assign]  # may not do it
+    side.write(Create(f"{TREE.topic('t')}/below", b""), Create(f"{TREE.broker(2)}/below", b""))
+    del side.topics["t"], side.brokers[2]
+    for n in range(2, 30):
+        side.topics["u"] = SaidTopic(f"u{n}", 1)
+        side.wait(15 * OPTIONS.refresh_ms)
+        found = side.topic("u")
+        assert found is not None and found.topic_id == f"u{n}"
+    told = [one.detail for one in side.records if one.detail["event"] == REFUSED]
+    assert sorted(str(one["path"]) for one in told) == [TREE.broker(2), TREE.topic("t")]
+    assert {one["why"] for one in told} == {"NotEmpty"}
+
+
+def test_nodes_left_from_before_that_have_some_below_keep_nothing_from_counting() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, begins=False)
+    for path in (*TREE.above()[1:], TREE.topic("gone"), f"{TREE.topic('gone')}/below"):
+        side.write(Create(path, b""))
+    side.lead()
+    side.wait(5 * OPTIONS.refresh_ms)
+    assert side.source.is_complete and TREE.topic("gone") not in side.nodes
+
+
+def test_a_broker_may_have_any_id_that_kafka_takes() -> None:
+    """The next one to lead made its node again and again."""
+    side = Side({"t": SaidTopic("a", 1)})
+    side.brokers[BROKER_ID_MAX] = SaidBroker(BROKER_ID_MAX, "b", 9092)
+    side.wait(2 * OPTIONS.refresh_ms)
+    side.source.lost()
+    side.lead()
+    del side.topics["t"]
+    side.wait(5 * OPTIONS.refresh_ms)
+    assert side.topic() is None and TREE.broker(BROKER_ID_MAX) in side.nodes
+
+
+@pytest.mark.parametrize("path", [TREE.source, TREE.topic("t"), TREE.broker(1)])
+def test_what_somebody_deletes_is_there_again(path: str) -> None:
+    side = Side({"t": SaidTopic("a", 1), "u": SaidTopic("b", 1)})
+    side.wait(10)
+    side.topics["new"] = SaidTopic("n", 1)
+    side.wait(SEEN_EVERY_MS)
+    made = side.zk.tree.nodes[TREE.topic("u")].czxid
+    side.write(Delete(path))
+    side.wait(SEEN_EVERY_MS + 3 * OPTIONS.refresh_ms)
+    assert path in side.nodes and side.source.is_complete
+    assert side.zk.tree.nodes[TREE.topic("u")].czxid == made
+
+
+def test_nodes_that_are_none_of_ours_are_looked_at_once_and_again() -> None:
+    side = Side({"t": SaidTopic("a", 1)})
+    side.wait(10)
+    side.write(Create(f"{TREE.topics}/no topic", b""))
+    side.wait(10 * SEEN_EVERY_MS)
+    del side.topics["t"]
+    side.wait(5 * OPTIONS.refresh_ms)
+    assert side.topic() is None
+
+
+def test_who_is_late_to_say_that_ours_count_knows_it() -> None:
+    side = Side({"t": SaidTopic("a", 1)}, begins=False)
+    side.answers = False
+    side.lead()
+    side.write(Create(TREE.source, encode_source("c")))
+    side.answers = True
+    side.wait(5 * OPTIONS.refresh_ms)
+    assert side.source.is_complete
+    side.topics["new"] = SaidTopic("n", 1)
+    side.wait(ALL_SOON_MS + 2 * OPTIONS.refresh_ms)
+    assert side.topic("new") == KnownTopic("n", 1)

@@ -7,8 +7,9 @@ import pytest
 from tests.topics.cluster_side import OPTIONS, TREE, Side
 from zkcoord.topics.finding import ASK_EVERY_MS, READ_EVERY_MS
 from zkcoord.topics.judging import KnownTopic, SaidTopic
-from zkcoord.topics.options import TopicSourceKind
-from zkcoord.zk.port import Delete, SetData
+from zkcoord.topics.keeper import SEEN_EVERY_MS
+from zkcoord.topics.options import TopicOptions, TopicSourceKind
+from zkcoord.zk.port import Create, Delete, SetData
 
 AUTO, ZOOKEEPER = TopicSourceKind.AUTO, TopicSourceKind.ZOOKEEPER
 BROKER_1 = "/brokers/ids/1"
@@ -152,3 +153,34 @@ def test_people_are_told_why_nothing_new_is_heard() -> None:
     side.cluster = "c"
     side.wait(3 * OPTIONS.refresh_ms)
     assert side.source.problem == ""
+
+
+def test_the_way_back_is_open_whatever_stands_below_the_source() -> None:
+    side = Side({"t": SaidTopic("a", 1)})
+    side.wait(10)
+    below = f"{TREE.source}/x"
+    side.write(Create(below, b""), Create(f"{below}/y", b""), Create(f"{TREE.source}/z", b""))
+    side.source.lost()
+    side.options = TopicOptions(TopicSourceKind.ZOOKEEPER)
+    side.lead()
+    side.wait(OPTIONS.refresh_ms)
+    assert TREE.source not in side.nodes
+    assert side.records[-1].detail == {"event": "from ZooKeeper"}
+
+
+def test_who_deletes_the_source_by_hand_has_it_looked_at_anew() -> None:
+    """Where brokers came back to ZooKeeper it stays away, else it is there again."""
+    side = auto("t")
+    side.write(Delete("/brokers/ids/1"), Delete("/brokers/ids/2"))
+    side.has_zookeeper = False
+    side.wait(ASK_EVERY_MS + READ_EVERY_MS)
+    assert side.source.is_complete
+    side.write(Delete(TREE.source))
+    side.wait(SEEN_EVERY_MS + ASK_EVERY_MS + 3 * OPTIONS.refresh_ms)
+    assert TREE.source in side.nodes and side.source.is_complete
+    for path in "/brokers/ids/1", "/brokers/ids/2":
+        side.write(Create(path, b'{"host":"b1","port":9092}'))
+    side.has_zookeeper = True
+    side.write(Delete(TREE.source))
+    side.wait(10 * SEEN_EVERY_MS)
+    assert TREE.source not in side.nodes and not side.source.is_complete

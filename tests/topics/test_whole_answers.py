@@ -126,7 +126,10 @@ class Reader:
             return False
         for name in reading.gone:
             del self.topics[name]
-        self.topics |= looked_at(reading.response)
+        self.topics |= {
+            one.name: (one.error_code, one.topic_id, reading.partitions[one.name])
+            for one in reading.response.topics
+        }
         whole = MetadataResponse.decode(data, version=version)
         assert self.topics == looked_at(whole)
         assert reading.response.brokers == whole.brokers
@@ -271,6 +274,17 @@ def test_brokers_of_two_releases_differ_in_how_they_say_it() -> None:
         assert reader.reads(version, said.answer(version))
         said.change("delete")
         said.change("create")
+
+
+def test_partitions_are_counted_and_not_made() -> None:
+    """One topic of 4,500,000 was 48 s of work and 1.8 GB."""
+    said, reader = Said(0), Reader()
+    said.topics["many"] = One(uuid.uuid4(), 300)
+    for version in range(OLDEST, NEWEST + 1):
+        reader = Reader()
+        assert reader.reads(version, said.answer(version)) and reader.last is not None
+        assert reader.last.partitions["many"] == 300
+        assert not any(one.partitions for one in reader.last.response.topics)
 
 
 def test_why_it_is_refused_is_one_sentence() -> None:

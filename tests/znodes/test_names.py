@@ -144,3 +144,12 @@ def test_foreign_text_is_shown_short_and_printable(text: str) -> None:
 @given(st.text(alphabet="0123456789+-_ .\n٣²１", max_size=12))
 def test_a_number_has_one_spelling(text: str) -> None:
     assert names.is_number(text) == (re.fullmatch(r"0|[1-9][0-9]{0,8}", text, re.ASCII) is not None)
+
+
+@given(
+    st.text(alphabet="0123456789+-_ .\n٣²１", max_size=12)
+    | st.integers(2**31 - 10, 2**31 + 10).map(str)
+)
+def test_a_brokers_id_is_what_kafka_takes(text: str) -> None:
+    is_one = re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.ASCII) is not None
+    assert names.is_broker(text) == (is_one and int(text) < 2**31)

@@ -25,7 +25,7 @@ from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.term.election import leads
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
-from zkcoord.znodes.names import is_number, shown
+from zkcoord.znodes.names import is_broker, shown
 from zkcoord.znodes.paths import BROKERS, LAYOUTS, TOPICS
 
 Hide = Callable[[str], None]
@@ -87,7 +87,7 @@ def _as_written(reader: SyncClient, reads: Sequence[Read]) -> Sequence[ReadAnswe
 
 def _ids(answer: ReadAnswer) -> frozenset[str]:
     names = answer.names if isinstance(answer, Children) else ()
-    return frozenset(filter(is_number, names))
+    return frozenset(filter(is_broker, names))
 
 
 def sources(seen: SourceSeen, groups: int, old_members: int = 0) -> Iterator[CheckFinding]:

@@ -13,6 +13,7 @@ from zkcoord.words import yes_or_no
 from zkcoord.znodes.names import shown
 
 PROTOCOL = "security_protocol"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OPEN: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -34,6 +35,14 @@ def security_options(path: str) -> Mapping[str, Any]:
                 found[name] = value if isinstance(value, bool) else yes_or_no(str(value))
             elif not fits or not isinstance(value, str):
                 raise ValueError
+            elif name == PROTOCOL:
+                # what kafka-python does not know (small letters, too) it takes for plain text
+                found[name] = value.upper()
+                if found[name] in PROTOCOLS:
+                    continue
+                raise ConfigurationError(
+                    f"{PROTOCOL} in {path} is none of {', '.join(PROTOCOLS)}: write one of these"
+                )
             elif name.endswith("file"):
                 refuse_pipe(value)
         except ValueError:

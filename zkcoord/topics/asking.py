@@ -21,7 +21,12 @@ from zkcoord.core.model import Malformed
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.kafka_client.clients import LATE_FACTOR, kafka_client
 from zkcoord.topics.judging import ClusterAnswer, SaidSince, SaidTopic
-from zkcoord.topics.whole_answers import ANSWER_BYTES_MAX, WholeAnswers
+from zkcoord.topics.whole_answers import (
+    ANSWER_BYTES_MAX,
+    BROKERS_MAX,
+    WholeAnswers,
+    WholeReading,
+)
 from zkcoord.topics.whole_request import WholeBytes, WholeRequest
 from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.kafka import CLUSTER_ID_CHARS_MAX, HOST_CHARS_MAX, PORT_MAX
@@ -30,6 +35,12 @@ from zkcoord.znodes.names import is_topic
 log = logging.getLogger(__name__)
 
 REQUEST_MS = 3_000
+TRIED_FACTOR = 4
+"""For so many times that, brokers are tried for one question: they may be many."""
+OTHER_BYTES_MAX = 1_000_000
+"""Of an answer that is not about topics; kafka-python decodes it, as many objects as it says."""
+METADATA_AGE_MS = 24 * 3_600_000
+"""kafka-python asks for brokers by itself, and not in the lifetime of a client of ours."""
 PARTITIONS_MAX = 25_000
 RACK_CHARS_MAX = 255
 NS_PER_MS = 1_000_000
@@ -110,6 +121,9 @@ class ClusterAsker:
             raise UnavailableError(
                 f"no broker of {', '.join(servers[:SERVERS_SHOWN_MAX])} answers ({error})"
             ) from error
+        except Exception:  # whatever that is, the next question begins anew
+            self.close()
+            raise
 
     def _open(self, servers: Sequence[str]) -> None:
         """What a client knows of versions it keeps, so it is made anew now and then."""
@@ -123,7 +137,8 @@ class ClusterAsker:
                 "client_id": CLIENT_ID,
                 "request_timeout_ms": REQUEST_MS,
                 "bootstrap_timeout_ms": REQUEST_MS,
-                "receive_message_max_bytes": ANSWER_BYTES_MAX,
+                "receive_message_max_bytes": OTHER_BYTES_MAX,
+                "metadata_max_age_ms": METADATA_AGE_MS,
                 **self._security,
             }
             self._client = kafka_client(KafkaAdminClient, config)
@@ -131,15 +146,21 @@ class ClusterAsker:
         self._left -= 1
 
     def _ask(self, names: Names) -> SaidCluster:
-        """One that has not answered is left out for a while, as long as there are others."""
+        """One that has not answered is left out for a while, as long as there are others. Those for
+        which there is no time have their turn with the next question.
+        """
         from kafka.errors import KafkaError
 
         ids = sorted(broker.node_id for broker in self._client._manager.cluster.brokers())
         now = time.monotonic()
         turn = [n for n in ids if n > self._last] + [n for n in ids if n <= self._last]
         well = [n for n in turn if n not in self._pauses or now >= self._pauses[n].until]
+        self._pauses = {n: self._pauses[n] for n in ids if n in self._pauses}
         failure: KafkaError | None = None
         for broker_id in well or turn or (None,):
+            if failure is not None and time.monotonic() > now + TRIED_FACTOR * REQUEST_MS / 1000:
+                break
+            self._last = self._last if broker_id is None else broker_id
             try:
                 said = self._one(names, broker_id)
             except KafkaError as error:
@@ -149,7 +170,6 @@ class ClusterAsker:
                     self._pauses[broker_id] = before.after_another(time.monotonic())
                 continue
             if broker_id is not None:
-                self._last = broker_id
                 self._pauses.pop(broker_id, None)
             if said.brokers.keys() != set(ids):
                 self._left = 0  # the client would learn of them in minutes
@@ -160,31 +180,25 @@ class ClusterAsker:
     def _one(self, names: Names, broker_id: int | None) -> SaidCluster:
         if names is None:
             return self._everything(broker_id)
-        from kafka.protocol.metadata import MetadataRequest
-
-        topic = MetadataRequest.MetadataRequestTopic
-        request = MetadataRequest(
-            topics=[topic(name=name) for name in sorted(names)], allow_auto_topic_creation=False
-        )
-        response, worked_ns = self._send(request, broker_id)
+        response, worked_ns = self._send(WholeRequest(names), broker_id)
         before = time.thread_time_ns()
-        said = _said(response, _asked(broker_id))
+        if isinstance(response, WholeBytes):
+            reading = _reading(WholeAnswers(), response)
+            said = _said(reading.response, _asked(broker_id), reading.partitions)
+        else:
+            said = _said(response, _asked(broker_id))
         worked_ns += time.thread_time_ns() - before
         has_zookeeper = None if names else self._has_zookeeper(broker_id)
         return replace(said, has_zookeeper=has_zookeeper, work_ms=worked_ns // NS_PER_MS)
 
     def _everything(self, broker_id: int | None) -> SaidCluster:
         """All topics, and by which names they are others than those that were said before."""
-        from kafka.errors import KafkaProtocolError
-
         response, worked_ns = self._send(WholeRequest(), broker_id)
         began_ns = time.thread_time_ns()
         before = self._all
         if isinstance(response, WholeBytes):
-            reading = self._whole.read(response.version, response.data)
-            if isinstance(reading, Malformed):
-                raise KafkaProtocolError(f"what it says of all topics: {reading.reason}")
-            said = _said(reading.response, _asked(broker_id))
+            reading = _reading(self._whole, response)
+            said = _said(reading.response, _asked(broker_id), reading.partitions)
             names = reading.gone | {one.name for one in reading.response.topics or ()}
             others = said.answer.topics
             if names:
@@ -209,13 +223,17 @@ class ClusterAsker:
     def _send(self, request: Any, broker_id: int | None) -> tuple[Any, int]:
         """An answer, and for how many ns the thread has worked that has received it."""
         manager = self._client._manager
+        most = ANSWER_BYTES_MAX if isinstance(request, WholeRequest) else OTHER_BYTES_MAX
+        late_ms = LATE_FACTOR * REQUEST_MS
 
         async def send() -> tuple[Any, int]:
-            before = time.thread_time_ns()
             # whoever asks waits without a limit, whatever becomes of kafka-python's own
-            answer = await manager.wait_for(
-                manager.send(request, node_id=broker_id), LATE_FACTOR * REQUEST_MS
-            )
+            node_id = manager.least_loaded_node() if broker_id is None else broker_id
+            connection = manager.get_connection(node_id)
+            await manager.wait_for(connection.init_future, late_ms)
+            connection.parser._max_frame_size = most
+            before = time.thread_time_ns()
+            answer = await manager.wait_for(manager.send(request, node_id=node_id), late_ms)
             return answer, time.thread_time_ns() - before
 
         answer: tuple[Any, int] = manager.run(send)
@@ -226,8 +244,23 @@ def _asked(broker_id: int | None) -> int:
     return -1 if broker_id is None else broker_id
 
 
-def _said(response: Any, asked: int) -> SaidCluster:
-    """What a node can hold of an answer, which may say anything."""
+def _reading(answers: WholeAnswers, response: WholeBytes) -> WholeReading:
+    from kafka.errors import KafkaProtocolError
+
+    reading = answers.read(response.version, response.data)
+    if isinstance(reading, Malformed):
+        raise KafkaProtocolError(f"what it says of topics: {reading.reason}")
+    return reading
+
+
+def _said(response: Any, asked: int, partitions: Mapping[str, int] | None = None) -> SaidCluster:
+    """What a node can hold of an answer, which may say anything. `partitions`: how many a topic has
+    (None: as many as there are).
+    """
+    from kafka.errors import KafkaProtocolError
+
+    if len(response.brokers or ()) > BROKERS_MAX:
+        raise KafkaProtocolError(f"it names more than {BROKERS_MAX} brokers")
     brokers = {
         one.node_id: SaidBroker(one.node_id, one.host, one.port, (one.rack or "")[:RACK_CHARS_MAX])
         for one in response.brokers or ()
@@ -242,10 +275,13 @@ def _said(response: Any, asked: int) -> SaidCluster:
             continue
         if one.error_code == UNKNOWN_TOPIC:
             missing.add(one.name)
-        elif one.error_code == NO_ERROR and 0 < len(one.partitions or ()) <= PARTITIONS_MAX:
-            topics[one.name] = SaidTopic(_topic_id(one.topic_id), len(one.partitions))
+            continue
+        count = len(one.partitions or ()) if partitions is None else partitions[one.name]
+        if one.error_code == NO_ERROR and 0 < count <= PARTITIONS_MAX:
+            topics[one.name] = SaidTopic(_topic_id(one.topic_id), count)
     answer = ClusterAnswer(asked, len(brokers), topics, frozenset(missing))
-    return SaidCluster((response.cluster_id or "")[:CLUSTER_ID_CHARS_MAX], brokers, answer)
+    cluster_id = (response.cluster_id or "")[:CLUSTER_ID_CHARS_MAX]
+    return SaidCluster(cluster_id if cluster_id.isprintable() else "", brokers, answer)
 
 
 def _topic_id(found: uuid.UUID | None) -> str:
@@ -257,7 +293,9 @@ def _topic_id(found: uuid.UUID | None) -> str:
 
 class AskingThread:
     """Asks in a thread of its own, which begins with the first question, one question after the
-    other. `post` runs what it is given on the thread that has asked.
+    other. `post` runs what it is given on the thread that has asked. Of questions that wait only
+    the last one is asked: whoever asks waits for the answer, so those before are of connections
+    that are over.
     """
 
     def __init__(self, asker: ClusterAsker, post: Callable[[Callable[[], None]], None]) -> None:
@@ -281,10 +319,17 @@ class AskingThread:
         self._questions.put(None)
 
     def _run(self) -> None:
-        while (question := self._questions.get()) is not None:
+        while (question := self._last_question()) is not None:
             said = self._answer(question)
             self._post(partial(question.done, said))
         self._asker.close()
+
+    def _last_question(self) -> _TopicsWanted | None:
+        question = self._questions.get()
+        while question is not None and not self._questions.empty():
+            self._post(partial(question.done, None))
+            question = self._questions.get()
+        return question
 
     def _answer(self, question: _TopicsWanted) -> SaidCluster | None:
         """What is in the way is told once."""
@@ -294,6 +339,11 @@ class AskingThread:
             if str(error) != self._said:
                 self._said = str(error)
                 log.warning("topics cannot be asked for: %s", error)
+            return None
+        except Exception as error:  # the thread's main: whoever asks must hear something
+            if repr(error) != self._said:
+                self._said = repr(error)
+                log.exception("topics cannot be asked for")
             return None
         if self._said:
             self._said = ""

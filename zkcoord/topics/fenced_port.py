@@ -5,6 +5,7 @@ begins with the fence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from zkcoord.zk.port import (
     AclEntry,
@@ -12,6 +13,8 @@ from zkcoord.zk.port import (
     Children,
     Committed,
     Create,
+    Delete,
+    GetChildren,
     MultiResult,
     Op,
     Port,
@@ -23,7 +26,9 @@ from zkcoord.zk.port import (
     ZkError,
 )
 
-READS_MAX = 500
+READS_MAX = 100
+"""In one request, whose answer has to fit into a frame: a node may hold a megabyte."""
+CLEARED_MAX = 1_000
 
 
 class FencedPort:
@@ -76,6 +81,34 @@ class FencedPort:
             return done()
         op = Create(paths[0], b"", acl=self.acl)
         return self.write([op], lambda refused: self.make(paths[1:], done))
+
+    def clear(self, path: str, done: Callable[[], None], most: int = CLEARED_MAX) -> None:
+        """Delete what somebody has put below a node of ours that is to have nothing there. Not all
+        at once, where that is much or deep: the rest when it is in the way again.
+        """
+        waiting: set[str] = set()
+        left = most
+
+        def listed(answers: list[ReadAnswer]) -> None:
+            nonlocal left
+            waiting.update(f"{path}/{name}" for name in names_of(answers[0])[:most])
+            left -= len(waiting)
+            for below in sorted(waiting):
+                self.write([Delete(below)], partial(deleted, below))
+            if not waiting:
+                done()
+
+        def deleted(below: str, refused: Rejected | None) -> None:
+            nonlocal left
+            if refused is not None and refused.error is ZkError.NOT_EMPTY and left > 0:
+                some, left = left, 0
+                return self.clear(below, partial(deleted, below, None), some)
+            waiting.discard(below)
+            if not waiting:
+                done()
+            return None
+
+        self.read([GetChildren(path)], listed)
 
     def write(self, ops: Sequence[Op], done: Callable[[Rejected | None], None]) -> None:
         """One multi; `done` is told which of `ops` was refused, if one was."""

@@ -17,6 +17,7 @@ from zkcoord.topics.asking import Asking, SaidCluster
 from zkcoord.topics.fenced_port import FencedPort, names_of
 from zkcoord.topics.options import TopicOptions
 from zkcoord.topics.own_nodes import cluster_of, servers_of
+from zkcoord.topics.whole_answers import BROKERS_MAX
 from zkcoord.zk.port import (
     Create,
     GetChildren,
@@ -30,10 +31,9 @@ from zkcoord.zk.port import (
 )
 from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import CLUSTER_ID
-from zkcoord.znodes.names import is_number
+from zkcoord.znodes.names import is_broker
 from zkcoord.znodes.paths import BROKERS
 
-BROKERS_MAX = 2_000
 ASK_EVERY_MS = 5_000
 READ_EVERY_MS = 10_000
 NO_BROKER = (
@@ -203,4 +203,4 @@ class FrozenTree:
 
 
 def _ids(answer: ReadAnswer) -> list[str]:
-    return [name for name in names_of(answer) if is_number(name)][:BROKERS_MAX]
+    return [name for name in names_of(answer) if is_broker(name)][:BROKERS_MAX]

@@ -23,7 +23,7 @@ from zkcoord.topics.own_nodes import (
 from zkcoord.zk.port import GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import CLUSTER_ID
-from zkcoord.znodes.names import is_number, is_topic
+from zkcoord.znodes.names import is_broker, is_topic
 from zkcoord.znodes.paths import TOPICS
 
 K = TypeVar("K", str, int)
@@ -78,7 +78,7 @@ def first_look(port: FencedPort, tree: ClusterTree, done: Callable[[FirstLook], 
             said = decode_source(source.data)
             cluster = "" if isinstance(said, Malformed) else said
         names = [name for name in names_of(topics) if is_topic(name)]
-        ids = [int(name) for name in names_of(brokers) if is_number(name)]
+        ids = [int(name) for name in names_of(brokers) if is_broker(name)]
         paths = [*map(tree.topic, names), *map(tree.broker, ids)]
 
         def read(found: list[ReadAnswer]) -> None:

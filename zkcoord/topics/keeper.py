@@ -11,6 +11,8 @@ done with an answer of all is in proportion to what differs from the one before.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from zkcoord.core.events import Record
@@ -29,9 +31,14 @@ from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
     Create,
     Delete,
+    GetData,
+    Missing,
+    Node,
     Op,
+    ReadAnswer,
     Rejected,
     SetData,
+    ZkError,
     encoded_bytes,
 )
 from zkcoord.zk.term.topic_source import Names
@@ -46,6 +53,7 @@ PAUSE_PER_ALL = 200
 """All topics are asked for again after so many times the work that it was, between these."""
 NAMED_PER_ASK_MAX = 1_000
 NO_ANSWER = "no broker answers: what is new of topics is not heard"
+REFUSED = "a node cannot be written"
 PAUSE_PER_WORK = 20
 """For a millisecond of work nobody is asked for so many."""
 WORK_AHEAD_MS = 2_000
@@ -53,6 +61,9 @@ WORK_AHEAD_MS = 2_000
 PAUSE_PER_WAIT = 2
 """For a millisecond that answers take nobody is asked for so many: brokers work at them, too."""
 WRITE_BYTES_MAX = MULTI_BYTES_MAX // 2
+SEEN_EVERY_MS = 5_000
+HELD_MS, HELD_MAX_MS = 10_000, 300_000
+"""For so long a node is left alone that cannot be written, and then for twice as long."""
 
 
 class TopicKeeper:
@@ -87,6 +98,9 @@ class TopicKeeper:
         self._look: FirstLook | None = None  # as long as they are not
         self._news: dict[str, TopicNews] = {}
         self._writing = self._asking = False
+        self._singly = self._is_refused = False
+        self._held: dict[str, _LeftAlone] = {}  # nodes that cannot be written
+        self._see = _LeftAlone(0, 0)  # again that nodes are there
         self._ask_at_ms: int | None = None
         self._begin_at_ms: int | None = None
         self._look_at_ms: int | None = None
@@ -100,6 +114,8 @@ class TopicKeeper:
         self._other_told = ""
         self.problem = ""
         """Why nothing new is heard; "" where it is."""
+        self.uncounted: Callable[[], None] = self.begin
+        """What is done where somebody has deleted the node by which ours count."""
 
     @property
     def is_complete(self) -> bool:
@@ -217,6 +233,7 @@ class TopicKeeper:
         )
         self._look_at_brokers(said)
         self._write_on(names, said)
+        self._see_what_is_there(now)
         return None
 
     def _is_another(self, cluster_id: str, expected: str) -> None:
@@ -227,44 +244,93 @@ class TopicKeeper:
             detail = {"event": "another cluster", "cluster": cluster_id, "expected": expected}
             self._record(Record("topics", "", detail))
 
+    # what others do to the nodes
+
+    def _see_what_is_there(self, now: int) -> None:
+        """Somebody may have deleted nodes: what is there is read anew then, at first soon."""
+        if not self.is_complete or self._writing or now < self._see.until_ms:
+            return
+        self._see = _LeftAlone(now + SEEN_EVERY_MS, self._see.for_ms)
+        expected = [len(self._nodes), len(self._brokers)]
+
+        def seen(answers: list[ReadAnswer]) -> None:
+            source, *above = answers
+            found = [one.stat.num_children if isinstance(one, Node) else -1 for one in above]
+            if not isinstance(source, Missing) and found == expected:
+                self._see = _LeftAlone(self._see.until_ms, 0)
+            elif self._judge is not None:
+                self._see = self._see.after_another(self._clock())
+                self._again()
+                if isinstance(source, Missing):
+                    self._cluster = self._begin_at_ms = None
+                    self.uncounted()
+
+        paths = (self._tree.source, self._tree.topics, self._tree.brokers)
+        self._port.read([GetData(path) for path in paths], seen)
+
     # writing
 
     def _look_at_brokers(self, said: SaidCluster) -> None:
         """Who is not named may be unknown to the one that was asked: it is gone when others, or the
         same one again, say so too.
         """
-        ops: list[Op] = []
+        ops: list[SetData | Create | Delete] = []
         for broker_id, broker in said.brokers.items():
             self._absent.pop(broker_id, None)
             data = encode_said_broker(broker, self._options.protocol)
-            if self._brokers.get(broker_id) != data:
+            if self._brokers.get(broker_id) != data and self._may_write(
+                self._tree.broker(broker_id)
+            ):
                 ops.append(self._put_broker(broker, data))
         for broker_id in self._brokers.keys() - said.brokers.keys():
+            if not self._may_write(self._tree.broker(broker_id)):
+                continue
             self._absent[broker_id] = self._absent.get(broker_id, 0) + 1
             if self._absent[broker_id] >= ABSENT_TIMES:
                 del self._absent[broker_id], self._brokers[broker_id]
                 ops.append(Delete(self._tree.broker(broker_id)))
         for op in ops:
-            self._port.write([op], lambda refused: self._again() if refused is not None else None)
+            self._port.write([op], partial(self._wrote_broker, op.path))
 
-    def _put_broker(self, broker: SaidBroker, data: bytes) -> Op:
+    def _wrote_broker(self, path: str, refused: Rejected | None) -> None:
+        if refused is None:
+            self._held.pop(path, None)
+        else:
+            self._hold(path, refused)
+            self._again()
+
+    def _put_broker(self, broker: SaidBroker, data: bytes) -> SetData | Create:
         path, there = self._tree.broker(broker.broker_id), broker.broker_id in self._brokers
         self._brokers[broker.broker_id] = data
         return SetData(path, data, -1) if there else Create(path, data, acl=self._port.acl)
 
     def _write_on(self, names: Names, said: SaidCluster) -> None:
+        """What is refused keeps nothing else from being written: each topic is written by itself
+        then.
+        """
         if self._writing:
             return
-        if not self._news:
+        if not self._news and not self._is_refused:
             return self._complete(names, said)
         batch, ops = self._batch()
+        if not batch:
+            self._singly = False
+            return self._again() if self._is_refused else None
         self._writing = True
 
         def written(refused: Rejected | None) -> None:
             self._writing = False
+            if refused is not None and len(batch) > 1:
+                self._singly = True
+                return self._write_on(names, said)
             if refused is not None:
-                return self._again()
+                self._is_refused = True
+                for name in batch:
+                    self._hold(self._tree.topic(name), refused)
+                    self._news.pop(name, None)
+                return self._write_on(names, said)
             for name, one in batch.items():
+                self._held.pop(self._tree.topic(name), None)
                 (self._nodes.discard if one.topic.gone else self._nodes.add)(name)
                 if self._look is not None:
                     self._look.wrote(name, one.topic)
@@ -281,7 +347,8 @@ class TopicKeeper:
         batch: dict[str, TopicNews] = {}
         ops: list[Op] = []
         size = 0
-        for name, one in islice(self._news.items(), NEWS_PER_WRITE_MAX):
+        may = (it for it in self._news.items() if self._may_write(self._tree.topic(it[0])))
+        for name, one in islice(may, 1 if self._singly else NEWS_PER_WRITE_MAX):
             its = self._ops(one)
             size += sum(map(encoded_bytes, its))
             if batch and size > WRITE_BYTES_MAX:
@@ -300,8 +367,25 @@ class TopicKeeper:
             return [SetData(path, data, -1)]
         return [*delete, Create(path, data, acl=self._port.acl)]
 
+    def _may_write(self, path: str) -> bool:
+        held = self._held.get(path)
+        return held is None or self._clock() >= held.until_ms
+
+    def _hold(self, path: str, refused: Rejected) -> None:
+        """At first only until what is there has been read anew: somebody else wrote it. What cannot
+        be written then either is left alone for longer, so that all else can be heard of meanwhile.
+        """
+        held = self._held.get(path)
+        self._held[path] = _LeftAlone(0, 0) if held is None else held.after_another(self._clock())
+        if refused.error is ZkError.NOT_EMPTY:
+            self._port.clear(path, lambda: None)
+        if held is not None and not held.for_ms:
+            detail = {"event": REFUSED, "path": path}
+            self._record(Record("topics", "", {**detail, "why": refused.error.value}))
+
     def _again(self) -> None:
         """Somebody else writes there: what is there is read anew, after a while."""
+        self._is_refused = False
         self._nodes.clear()
         self._news.clear()
         self._brokers.clear()
@@ -337,8 +421,23 @@ class TopicKeeper:
                 self._cluster, self._look = cluster_id, None
                 self._all_at_ms = self._clock() + ALL_SOON_MS
                 self._record(Record("topics", "", {"event": "from Kafka", "cluster": cluster_id}))
+            else:
+                self._again()
 
         self._port.write([source], made)
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftAlone:
+    """Until when, and for how long a node is left alone."""
+
+    until_ms: int
+    for_ms: int
+
+    def after_another(self, now: int) -> _LeftAlone:
+        """It could not be written again."""
+        for_ms = min(HELD_MAX_MS, 2 * self.for_ms or HELD_MS)
+        return _LeftAlone(now + for_ms, for_ms)
 
 
 class _WorkShare:

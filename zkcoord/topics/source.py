@@ -12,9 +12,22 @@ from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.finding import FrozenTree
 from zkcoord.topics.keeper import TopicKeeper
 from zkcoord.topics.options import TopicOptions, TopicSourceKind
-from zkcoord.zk.port import AclEntry, Check, Delete, GetData, Missing, Port, ReadAnswer
+from zkcoord.zk.port import (
+    AclEntry,
+    Check,
+    Delete,
+    GetData,
+    Missing,
+    Port,
+    ReadAnswer,
+    Rejected,
+    ZkError,
+)
 from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE, ClusterTree
+
+BACK_TIMES = 5
+"""What somebody has put below the node that says where topics are has to go first."""
 
 
 class ClusterSource:
@@ -39,6 +52,8 @@ class ClusterSource:
         self._kind = options.source
         self._keeper = TopicKeeper(self._port, tree, clock, ask, wanted, record, options)
         self._finder = FrozenTree(self._port, tree, clock, ask, record, options, self._keeper.begin)
+        if options.source is TopicSourceKind.AUTO:
+            self._keeper.uncounted = self._finder.begin
 
     @property
     def is_complete(self) -> bool:
@@ -64,11 +79,16 @@ class ClusterSource:
         """Kafka's nodes count again."""
         self._finder.watch()
         if not isinstance(answers[0], Missing):
-            done = Record("topics", "", {"event": "from ZooKeeper"})
-            self._port.write(
-                [Delete(self._tree.source)],
-                lambda refused: self._record(done) if refused is None else None,
-            )
+            self._delete_source(BACK_TIMES)
+
+    def _delete_source(self, times: int) -> None:
+        def deleted(refused: Rejected | None) -> None:
+            if refused is None:
+                self._record(Record("topics", "", {"event": "from ZooKeeper"}))
+            elif refused.error is ZkError.NOT_EMPTY and times > 1:
+                self._port.clear(self._tree.source, lambda: self._delete_source(times - 1))
+
+        self._port.write([Delete(self._tree.source)], deleted)
 
     def lost(self) -> None:
         """See `TopicSource`."""

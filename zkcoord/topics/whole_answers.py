@@ -5,7 +5,8 @@ any topic changes from one second to the next, and brokers keep their order. So 
 kept, and what is the same at the beginning and at the end of both is passed over. Between them a
 topic with the same bytes, wherever it stands, is passed over too; where a partition has another
 leader or replica, the topic's end is looked for, and that is all, since nobody here asks for these.
-What remains is decoded by kafka-python: an answer of these topics alone.
+What remains is decoded by kafka-python: an answer of these topics alone, and of how many partitions
+each has, not of these, which would be a kilobyte of memory each.
 
 So the layout of an answer has to be known here, for each version that is asked for (KIP-482: those
 from 9 to 13 differ only in what `_layout` says).
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -26,10 +27,13 @@ from zkcoord.znodes.names import shown
 
 OLDEST, NEWEST = 9, 13
 TOPICS_MAX = 200_000
+BROKERS_MAX = 2_000
 ANSWER_BYTES_MAX = 100_000_000
 
 THROTTLE_BYTES, BROKER_ID_BYTES, PORT_BYTES, CONTROLLER_BYTES = 4, 4, 4, 4
 ERROR_BYTES, OPERATIONS_BYTES, NODE_BYTES = 2, 4, 4
+NO_PARTITIONS = b"\1\x80\0\0\0\0"
+"""How a topic ends that has none: whoever asks does not want to know what it may do there."""
 PARTITION_BYTES = 14  # its error, number, leader and the leader's epoch
 COMPARED_BYTES = 64 * 1024  # at once
 ARRAYS = (0, 1, 2)  # its replicas, those in sync, those that are away
@@ -37,12 +41,13 @@ ARRAYS = (0, 1, 2)  # its replicas, those in sync, those that are away
 
 @dataclass(frozen=True, slots=True)
 class WholeReading:
-    """`response`: the answer as kafka-python has it, of topics only those that are not as before;
-    `gone`: names that it has no more.
+    """`response`: the answer as kafka-python has it, of topics only those that are not as before,
+    and how many `partitions` each has; `gone`: names that it has no more.
     """
 
     response: Any
     gone: frozenset[str]
+    partitions: Mapping[str, int]
 
 
 class WholeAnswers:
@@ -75,9 +80,11 @@ class WholeAnswers:
         if after_tags(data, end + tail_bytes) != len(data):
             raise ValueError("it does not end where it should")
         topics = UnsignedVarInt32.encode(len(others) + 1)
-        part = b"".join([data[:count_at], topics, *others, data[end:]])
+        heads = (one.head + NO_PARTITIONS for one in others)
+        part = b"".join([data[:count_at], topics, *heads, data[end:]])
         response = MetadataResponse.decode(part, version=version)
-        reading = WholeReading(response, frozenset(name.decode() for name in gone))
+        partitions = {one.name.decode(): one.partitions for one in others}
+        reading = WholeReading(response, frozenset(name.decode() for name in gone), partitions)
         self._kept = kept
         return reading
 
@@ -85,6 +92,15 @@ class WholeAnswers:
 def _layout(version: int) -> tuple[bool, int]:
     """Whether a topic has an id, and how many bytes stand between the topics and the end."""
     return version >= 10, {9: 4, 10: 4, 13: 2}.get(version, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherTopic:
+    """One that is not as before: its bytes up to where it says how many partitions it has."""
+
+    name: bytes
+    head: bytes
+    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +158,7 @@ def _same(most: int, are_same: Callable[[int, int], bool]) -> int:
 
 def _compared(
     last: _KeptAnswer, data: bytes, at: int, count: int, has_ids: bool
-) -> tuple[_KeptAnswer, list[bytes], Set[bytes]]:
+) -> tuple[_KeptAnswer, list[_OtherTopic], Set[bytes]]:
     """An answer whose `count` topics begin at `at`, those that are not as before, and the names
     that are gone. Raises `ValueError` or `IndexError`.
     """
@@ -179,23 +195,25 @@ def _compared(
 
 def _split(
     data: bytes, at: int, count: int, has_ids: bool, before: dict[bytes, bytes]
-) -> tuple[list[bytes], list[int], list[bytes]]:
-    """The names of topics one after the other, where each begins and the last one ends, and the
-    bytes of those that are not as before. Raises `ValueError` or `IndexError`.
+) -> tuple[list[bytes], list[int], list[_OtherTopic]]:
+    """The names of topics one after the other, where each begins and the last one ends, and those
+    that are not as before. Raises `ValueError` or `IndexError`.
     """
     names: list[bytes] = []
     starts = [at]
-    others: list[bytes] = []
+    others: list[_OtherTopic] = []
     for _ in range(count):
         name = _name(data, at)
         topic = before.get(name)
         if topic is not None and data.startswith(topic, at):
             at += len(topic)
         else:
-            partitions, head_end = _partitions_at(data, at, has_ids)
+            count_at = _count_at(data, at, has_ids)
+            size, head_end = varint(data, count_at)
+            partitions = max(0, size - 1)
             end = _topic_end(data, head_end, partitions)
             if topic is None or not topic.startswith(data[at:head_end]):
-                others.append(data[at:end])
+                others.append(_OtherTopic(name, data[at:count_at], partitions))
             at = end
         names.append(name)
         starts.append(at)
@@ -210,16 +228,14 @@ def _name(data: bytes, at: int) -> bytes:
     return data[at : at + size - 1]
 
 
-def _partitions_at(data: bytes, at: int, has_ids: bool) -> tuple[int, int]:
-    """How many partitions a topic has, and where they begin. All that anybody here asks for stands
-    before: its error, its name, its id, and how many there are.
+def _count_at(data: bytes, at: int, has_ids: bool) -> int:
+    """Where a topic says how many partitions it has. All else that anybody here asks for stands
+    before: its error, its name, its id.
     """
     size, at = varint(data, at + ERROR_BYTES)
     if size <= 1:
         raise ValueError("it has a topic without a name")
-    at += size - 1 + (17 if has_ids else 1)
-    count, at = varint(data, at)
-    return max(0, count - 1), at
+    return at + size - 1 + (17 if has_ids else 1)
 
 
 def _topic_end(data: bytes, at: int, partitions: int) -> int:
@@ -243,6 +259,8 @@ def _topics_at(data: bytes) -> int:
     controller's.
     """
     count, at = varint(data, THROTTLE_BYTES)
+    if count - 1 > BROKERS_MAX:
+        raise ValueError(f"it has more than {BROKERS_MAX} brokers")
     for _ in range(count - 1):
         at = _after_text(data, at + BROKER_ID_BYTES)  # its host
         at = _after_text(data, at + PORT_BYTES)  # its rack

@@ -1,4 +1,4 @@
-"""The request for all topics, whose answer kafka-python hands over as bytes.
+"""The request for topics, all or some, whose answer kafka-python hands over as bytes.
 
 kafka-python decodes an answer as the class says to which the request's header points. This one
 stands for the request, its header and that class, and passes on what it does not answer itself.
@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.topics.whole_answers import NEWEST, OLDEST, THROTTLE_BYTES
+from zkcoord.zk.term.topic_source import Names
+
+OLD_ANSWER_BYTES_MAX = 10_000_000
+"""Of versions that kafka-python decodes: a megabyte takes it a tenth of a second and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,13 @@ class WholeRequest:
     kafka-python makes of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names = None) -> None:
         from kafka.protocol.metadata import MetadataRequest
 
+        topic = MetadataRequest.MetadataRequestTopic
+        topics = None if names is None else [topic(name=name) for name in sorted(names)]
         self._request = MetadataRequest(
-            topics=None, allow_auto_topic_creation=False, max_version=NEWEST
+            topics=topics, allow_auto_topic_creation=False, max_version=NEWEST
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -77,5 +83,12 @@ class WholeRequest:
         """What is behind it."""
         version = self.API_VERSION
         if version is None or version < OLDEST:
-            return self._request.header.get_response_class().decode(read)
+            return self._decoded(read)
         return WholeBytes(version, read.read())
+
+    def _decoded(self, read: Any) -> Any:
+        from kafka.errors import KafkaProtocolError
+
+        if len(read) > OLD_ANSWER_BYTES_MAX:
+            raise KafkaProtocolError(f"an answer of {len(read)} bytes")
+        return self._request.header.get_response_class().decode(read)

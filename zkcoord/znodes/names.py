@@ -35,6 +35,7 @@ FIT_CHARS_MAX = 300
 FIT_CHARS_KEPT = 200
 FIT_DIGITS = 32
 NUMBER_DIGITS_MAX = 9
+BROKER_DIGITS_MAX, BROKER_ID_MAX = 10, 2**31 - 1
 THREADS_KEPT_MAX = 1_024
 shown = terminal.shown
 
@@ -100,6 +101,17 @@ def is_number(text: str) -> bool:
         and text.isdecimal()
         and text.isascii()
         and (text[0] != "0" or text == "0")
+    )
+
+
+def is_broker(text: str) -> bool:
+    """Whether this is a broker's id: 0 to 2^31-1 in its only spelling."""
+    return (
+        len(text) <= BROKER_DIGITS_MAX
+        and text.isdecimal()
+        and text.isascii()
+        and (text[0] != "0" or text == "0")
+        and int(text) <= BROKER_ID_MAX
     )
 
 

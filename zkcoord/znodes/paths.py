@@ -376,4 +376,4 @@ def _in_kafka(path: str, root: str, parts: list[str]) -> Where:
         return Elsewhere(path)
     if root == TOPICS:
         return TopicAt(parts[0]) if names.is_topic(parts[0]) else Elsewhere(path)
-    return BrokerAt(parts[0]) if names.is_number(parts[0]) else Elsewhere(path)
+    return BrokerAt(parts[0]) if names.is_broker(parts[0]) else Elsewhere(path)

@@ -48,7 +48,7 @@ def registered_brokers(
     """
     (answer,) = reader.see([GetChildren(layout.brokers_root)])
     ids = (
-        [name for name in answer.names if names.is_number(name)]
+        [name for name in answer.names if names.is_broker(name)]
         if isinstance(answer, Children)
         else []
     )
