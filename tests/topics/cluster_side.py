@@ -28,6 +28,7 @@ from zkcoord.zk.port import (
 from zkcoord.zk.term.topic_source import Names
 from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import CLUSTER_ID, decode_topic
+from zkcoord.znodes.paths import TOPICS
 from zkcoord.znodes.stat import Stat
 
 TREE = ClusterTree("/zkcoord/cluster")
@@ -131,6 +132,11 @@ class Side:
             self.kernel.run_until(min(until, max(due or until, self.kernel.now + 1)))
             self.source.tick()
             self.settle()
+
+    def found(self, topic_id: str, partitions: int, name: str = "t") -> KnownTopic:
+        """A topic that was there before anybody looked: it is as old as Kafka's node."""
+        created = self.zk.tree.nodes[f"{TOPICS}/{name}"].czxid
+        return KnownTopic(topic_id, partitions, found=True, created=created)
 
     def topic(self, name: str = "t") -> KnownTopic | None:
         """What its node says."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from tests.topics.cluster_side import EPOCH, OPTIONS, TREE, Side
 from zkcoord.topics.asking import PARTITIONS_MAX, SaidBroker
+from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.judging import KnownTopic, SaidTopic
 from zkcoord.topics.keeper import (
     ABSENT_TIMES,
@@ -31,6 +34,7 @@ from zkcoord.zk.port import (
     Delete,
     GetData,
     Node,
+    Op,
     ReadDone,
     ReadResult,
     SetData,
@@ -291,7 +295,7 @@ def test_what_was_left_unfinished_long_ago_is_not_what_counts() -> None:
     side.lead()
     side.wait(5 * OPTIONS.refresh_ms)
     assert side.source.is_complete
-    assert side.topic() == KnownTopic("b", 2, found=True), "of Kafka's node, with the id by now"
+    assert side.topic() == side.found("b", 2), "of Kafka's node, with the id by now"
     assert TREE.topic("gone") not in side.nodes and TREE.topic("new") in side.nodes
 
 
@@ -305,7 +309,7 @@ def test_a_broker_that_is_behind_takes_nobody_back_when_ours_begin_to_count() ->
     assert not side.source.is_complete
     side.topics["t"] = SaidTopic("latter", 1)
     side.wait(3 * OPTIONS.refresh_ms)
-    assert side.source.is_complete and side.topic() == KnownTopic("latter", 1, found=True)
+    assert side.source.is_complete and side.topic() == side.found("latter", 1)
 
 
 def test_what_changes_while_ours_are_written_is_looked_at_anew() -> None:
@@ -317,7 +321,54 @@ def test_what_changes_while_ours_are_written_is_looked_at_anew() -> None:
     side.topics["late"] = SaidTopic("l", 1)
     side.write(Create("/brokers/topics/late", b'{"version":1,"partitions":{"0":[1]}}'))
     side.wait(5 * OPTIONS.refresh_ms)
-    assert side.source.is_complete and side.topic("late") == KnownTopic("", 1, found=True)
+    assert side.source.is_complete and side.topic("late") == side.found("", 1, "late")
+
+
+def test_an_owner_of_the_topic_before_is_one_when_ours_count_too() -> None:
+    """Or members would begin the topic that was made again while it still consumes the one before,
+    and its last commit would count (simulator, sources 1984).
+    """
+    side = Side({"t": SaidTopic("latter", 1)}, begins=False)
+    side.theirs("t", brokers=(1, 2))
+    side.write(Create("/owner", b""))
+    made_again(side, "latter")
+    side.lead()
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.source.is_complete
+    nodes = side.zk.tree.nodes
+    assert nodes["/owner"].czxid < side.created("t") == nodes["/brokers/topics/t"].czxid
+
+
+def made_again(side: Side, topic_id: str) -> None:
+    """Kafka does it."""
+    data = f'{{"version":3,"topic_id":"{topic_id}","partitions":{{"0":[1]}}}}'.encode()
+    side.write(Delete("/brokers/topics/t"), Create("/brokers/topics/t", data))
+
+
+def test_what_is_made_again_while_ours_begin_to_count_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Everybody has read it (simulator, sources 651 and 867)."""
+    side = Side({"t": SaidTopic("former", 1)}, begins=False)
+    side.theirs(brokers=(1, 2))
+    made_again_at_first = b'{"version":3,"topic_id":"former","partitions":{"0":[1]}}'
+    side.write(Create("/brokers/topics/t", made_again_at_first))
+    write = FencedPort.write
+
+    def late(port: FencedPort, ops: Sequence[Op], done: Callable[..., None]) -> None:
+        if ops[0].path == TREE.source:
+            made_again(side, "latter")
+        write(port, ops, done)
+
+    monkeypatch.setattr(FencedPort, "write", late)
+    side.lead()
+    side.wait(OPTIONS.refresh_ms // 2)
+    assert side.source.is_complete
+    latter = side.topic()
+    assert latter == replace(side.found("latter", 1), former=("former",)), "the brokers are behind"
+    side.topics["t"] = SaidTopic("latter", 1)
+    side.wait(3 * OPTIONS.refresh_ms)
+    assert side.topic() == latter
 
 
 def test_what_stands_below_a_topic_keeps_nobody_from_hearing_of_others() -> None:

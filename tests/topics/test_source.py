@@ -38,7 +38,7 @@ def test_a_broker_that_has_no_zookeeper_decides() -> None:
     side.write(Delete(BROKER_1))
     side.wait(3 * OPTIONS.refresh_ms)
     assert side.events == ["ZooKeeper has no brokers", "from Kafka"]
-    assert side.topic() == KnownTopic("id-t", 1, found=True)
+    assert side.topic() == side.found("id-t", 1)
     assert side.servers == ("b1:9092", "b2:9092"), "who is gone from there is asked, too"
 
 
@@ -97,7 +97,7 @@ def test_the_next_coordinator_goes_on_from_the_brokers() -> None:
     side.lead()
     side.topics["t"] = SaidTopic("id-t", 5)
     side.wait(3 * OPTIONS.refresh_ms)
-    assert side.source.is_complete and side.topic() == KnownTopic("id-t", 5, found=True)
+    assert side.source.is_complete and side.topic() == side.found("id-t", 5)
 
 
 @pytest.mark.parametrize("kind", [AUTO, ZOOKEEPER])

@@ -101,21 +101,32 @@ def first_look(port: FencedPort, tree: ClusterTree, done: Callable[[FirstLook], 
 
 
 def read_theirs(port: FencedPort, done: Callable[[Mapping[str, Node]], None]) -> None:
-    """Kafka's nodes of topics, while they count."""
+    """Kafka's own nodes of topics, whether they still count or not."""
 
     def listed(answers: list[ReadAnswer]) -> None:
         names = [name for name in names_of(answers[0]) if is_topic(name)]
         port.read(
-            [GetData(f"{TOPICS}/{name}") for name in names],
+            [GetData(f"{TOPICS}/{name}", frozen=True) for name in names],
             lambda found: done(_nodes(names, found)),
         )
 
-    port.read([GetChildren(TOPICS)], listed)
+    port.read([GetChildren(TOPICS, frozen=True)], listed)
 
 
 def unchanged(port: FencedPort, look: FirstLook, done: Callable[[bool], None]) -> None:
     """Whether Kafka's nodes are as they were."""
     port.sync(lambda: read_theirs(port, lambda theirs: done(_when(theirs) == look.theirs)))
+
+
+def missed(
+    port: FencedPort, look: FirstLook, done: Callable[[Mapping[str, KnownTopic]], None]
+) -> None:
+    """What Kafka's nodes say otherwise, for it was written while `source` was on its way."""
+
+    def read(theirs: Mapping[str, Node]) -> None:
+        done(_found({n: one for n, one in theirs.items() if look.theirs.get(n) != one.stat.mzxid}))
+
+    port.sync(lambda: read_theirs(port, read))
 
 
 def _when(nodes: Mapping[str, Node]) -> dict[str, int]:
@@ -130,7 +141,7 @@ def _known(nodes: Mapping[str, Node]) -> dict[str, KnownTopic]:
 def _found(nodes: Mapping[str, Node]) -> dict[str, KnownTopic]:
     """Topics that Kafka's nodes name: they were there before anybody looked."""
     return {
-        name: KnownTopic(topic.topic_id, topic.partitions, found=True)
+        name: KnownTopic(topic.topic_id, topic.partitions, (), False, True, nodes[name].stat.czxid)
         for name, topic in _known(nodes).items()
     }
 

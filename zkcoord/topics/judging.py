@@ -53,7 +53,8 @@ class ClusterAnswer:
 class KnownTopic:
     """A topic as it is believed to be. `former`: the ids of earlier ones of its name, the latest
     last. `gone`: there is none now. `found`: it was there before anybody looked, so that whoever
-    owns partitions of it by its name owns those of this one.
+    owns partitions of it by its name owns those of this one, unless that was before `created`, the
+    transaction of Kafka's node (0: nobody knows).
     """
 
     topic_id: str
@@ -61,6 +62,7 @@ class KnownTopic:
     former: tuple[str, ...] = ()
     gone: bool = False
     found: bool = False
+    created: int = 0
 
     def is_unheard_of(self, said: SaidTopic) -> bool:
         """Whether it is certainly none that there has been."""
@@ -162,6 +164,15 @@ class TopicJudge:
     def _is_unlike(self, name: str, answer: ClusterAnswer) -> bool:
         known, said = self.known[name], answer.topics[name]
         return known.gone or not _is_same(known, said) or known.partitions != said.partitions
+
+    def seen(self, name: str, topic: KnownTopic) -> TopicNews | None:
+        """A topic as Kafka's own node said while that counted: it is so."""
+        known = self.known.get(name)
+        said = SaidTopic(topic.topic_id, topic.partitions)
+        if known is None or known.gone or not _is_same(known, said):
+            former = known.followed_by(said).former if known is not None else ()
+            return self._believe(name, replace(topic, former=former), anew=True)
+        return self._as_far(name, known, said)
 
     def _to_look_at(self, answer: ClusterAnswer) -> Collection[str]:
         if answer.since is None:

@@ -10,7 +10,7 @@ done with an answer of all is in proportion to what differs from the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,8 +18,8 @@ from itertools import islice
 from zkcoord.core.events import Record
 from zkcoord.topics.asking import Asking, SaidBroker, SaidCluster
 from zkcoord.topics.fenced_port import FencedPort
-from zkcoord.topics.first_look import FirstLook, first_look, unchanged
-from zkcoord.topics.judging import TopicJudge, TopicNews
+from zkcoord.topics.first_look import FirstLook, first_look, missed, unchanged
+from zkcoord.topics.judging import KnownTopic, TopicJudge, TopicNews
 from zkcoord.topics.options import TopicOptions
 from zkcoord.topics.own_nodes import (
     encode_known_topic,
@@ -417,14 +417,26 @@ class TopicKeeper:
         source = Create(self._tree.source, encode_source(cluster_id), acl=self._port.acl)
 
         def made(refused: Rejected | None) -> None:
-            if refused is None:
-                self._cluster, self._look = cluster_id, None
+            look, self._look = self._look, None
+            if refused is None and look is not None:
+                self._cluster = cluster_id
                 self._all_at_ms = self._clock() + ALL_SOON_MS
                 self._record(Record("topics", "", {"event": "from Kafka", "cluster": cluster_id}))
+                missed(self._port, look, self._see_what_was_missed)
             else:
                 self._again()
 
         self._port.write([source], made)
+
+    def _see_what_was_missed(self, topics: Mapping[str, KnownTopic]) -> None:
+        """A topic that was made again while ours began to count is what it was to everybody before;
+        it is not waited for brokers to say so.
+        """
+        for name, topic in topics.items():
+            news = self._judge.seen(name, topic) if self._judge is not None else None
+            if news is not None:
+                self._news[name] = news
+        self._ask_at_ms = self._clock()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ def encode_known_topic(topic: KnownTopic) -> bytes:
         document["former"] = list(topic.former)
     if topic.found:
         document["found"] = True
+    if topic.created:
+        document["created"] = topic.created
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -60,9 +62,9 @@ def decode_known_topic(name: str, data: bytes, stat: Stat) -> KnownTopic | Malfo
         if topic.partitions != tuple(range(len(topic.partitions))) or len(former) > FORMER_MAX:
             raise UnfitField("it is nothing that a coordinator writes")
         _, _, topic_id = topic.incarnation.partition(".")
-        return KnownTopic(
-            topic_id, len(topic.partitions), tuple(former), found=document.get("found") is True
-        )
+        found = document.get("found") is True
+        created = topic.created if found else 0
+        return KnownTopic(topic_id, len(topic.partitions), tuple(former), False, found, created)
 
     return reading("topic", name, data, read)
 

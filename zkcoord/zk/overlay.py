@@ -96,7 +96,7 @@ class OverlaidPort:
 
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
-        if not any(self._tree.of(one.path) for one in reads):
+        if not any(self._tree.of(one.path) and not one.frozen for one in reads):
             return self.port.read(reads, done)
         return self._read(reads, bool(self._ours), done)
 
@@ -116,7 +116,7 @@ class OverlaidPort:
         self._ask(asked, [], read)
 
     def _at_ours(self, read: Read) -> Read:
-        path = self._tree.of(read.path) or read.path
+        path = read.path if read.frozen else self._tree.of(read.path) or read.path
         return GetData(path) if isinstance(read, GetData) else GetChildren(path)
 
     def _ask(

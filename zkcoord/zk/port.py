@@ -149,16 +149,20 @@ MultiResult = Committed | Rejected | Unanswered
 
 @value
 class GetData:
-    """Read a node's data and stat."""
+    """Read a node's data and stat. `frozen`: Kafka's own node, also where one of ours counts
+    instead (`overlay`).
+    """
 
     path: str
+    frozen: bool = False
 
 
 @value
 class GetChildren:
-    """Read the names of a node's children."""
+    """Read the names of a node's children. `frozen`: see `GetData`."""
 
     path: str
+    frozen: bool = False
 
 
 Read = GetData | GetChildren

@@ -86,8 +86,8 @@ def _partition_state(document: JsonObject) -> PartitionState:
 
 def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
     integer(document, "version", 1, TOPIC_VERSION_MAX)
-    found = mapping(document, "partitions")
-    bad = next((key for key in found if not names.is_number(key)), None)
+    partitions = mapping(document, "partitions")
+    bad = next((key for key in partitions if not names.is_number(key)), None)
     if bad is not None:
         raise UnfitField(f"{names.shown(bad)} is not a partition's number")
     given = document.get("topic_id") or ""
@@ -96,9 +96,11 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
-    # a node of ours (`zkcoord.topics`) may be younger than its topic
-    created = 0 if document.get("found") is True else stat.czxid
-    return Topic(name, incarnation, tuple(sorted(map(int, found))), created)
+    # a node of ours (`zkcoord.topics`) may be younger than its topic, and say how old that is
+    found = document.get("found") is True
+    known = integer(document, "created") if "created" in document else 0
+    created = known if found else stat.czxid
+    return Topic(name, incarnation, tuple(sorted(map(int, partitions))), created)
 
 
 def _broker(document: JsonObject) -> BrokerData:
