@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.kafka import BrokerData
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 PLAINTEXT = "PLAINTEXT"
 KAFKA_PORT = 9092
 ANSWER_S = 2.0
+CONNECTED_MAX = 16
 # of a listener whose brokers answer at the same moment, the first by name is taken
 TOGETHER_S = 0.05
 ASKED_MAX = 3
@@ -81,10 +83,10 @@ def by_answer(listeners: Listeners) -> Listeners:
 
 
 def takes_connections(addresses: Iterable[str]) -> bool:
-    """Whether one of these, `host:port` or a host alone, does now. Waits no longer than until one
-    does, or `ANSWER_S`.
+    """Whether one of these, `host:port` or a host alone, does now (of the first `CONNECTED_MAX`).
+    Waits no longer than until one does, or `ANSWER_S`.
     """
-    asked = tuple(addresses)
+    asked = tuple(islice(addresses, CONNECTED_MAX))
     answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
     for address in asked:
         threading.Thread(
