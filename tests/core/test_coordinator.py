@@ -240,6 +240,9 @@ def test_whether_anybody_is_in_a_group() -> None:
     assert core.core.registered("h") is Registrants.CLIENTS
     core.step(GroupChanged(0, "h", GroupDelta(members={"h-d": member("h-d")})))
     assert core.core.registered("h") is Registrants.MEMBERS
+    spoilt = Malformed("owner", "t/0", "it is nothing")
+    core.step(GroupChanged(0, "i", GroupDelta(owners={TopicPartition("t", 0): spoilt})))
+    assert core.core.registered("i") is Registrants.NOBODY
     core.step(GroupGone(0, "h"))
     assert core.core.registered("h") is Registrants.NOBODY
 
