@@ -188,6 +188,13 @@ def test_an_unreadable_state_is_one_sentence(folder: Path) -> None:
     (folder / "state.json").unlink()
 
 
+@pytest.mark.parametrize("which", [("--kraft",), ("--kafka", "4")])
+def test_no_kafka_is_no_kind_of_kafka(folder: Path, which: tuple[str, ...]) -> None:
+    answer = command(folder, "up", "--no-kafka", *which)
+    assert answer.returncode == 1 and answer.stderr.count("\n") == 1
+    assert "leave it out" in answer.stderr and not folder.exists()
+
+
 def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = command(tmp_path / "file", "up", "--no-kafka")

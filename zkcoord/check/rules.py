@@ -309,7 +309,7 @@ RULES: dict[str, CheckRule] = {
         _W,
         ALL,
         "nobody reads it: the topic has no such partition (0.7 stored [broker]-[partition])",
-        "delete the node once the group does not need it",
+        "zkcoord offsets delete once the group does not need it (such a node of 0.7: by hand)",
     ),
     "offset-no-such-topic": CheckRule(
         _N,

@@ -108,6 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _up(stack: Stack, args: argparse.Namespace) -> int:
+    if args.no_kafka and (args.kafka or args.kraft):
+        raise StackError("--no-kafka starts no Kafka: leave it out, or --kafka and --kraft.")
     status = stack.up(not args.no_kafka, _kind(args.kafka, args.kraft))
     _table(status)
     folder = "" if args.dir == Path(DEFAULT_FOLDER) else f" --dir {args.dir}"
