@@ -20,6 +20,7 @@
         │   │   └── GroupFullError               (also GroupMaxSizeReachedError)
         │   ├── ConsumerIdInUseError
         │   ├── FencedInstanceError              (also FencedInstanceIdError)
+        │   ├── OtherClusterError
         │   ├── OtherLayoutError
         │   ├── SessionRefusedError
         │   ├── StartRefusedError                (also NoOffsetForPartitionError)
@@ -153,6 +154,10 @@ class FencedInstanceError(MembershipError, kafka_errors.FencedInstanceIdError):
 
 class OtherLayoutError(MembershipError):
     """The ensemble, or the group in it, is used with the other layout."""
+
+
+class OtherClusterError(MembershipError):
+    """The brokers of `bootstrap_servers` are of another cluster than the group."""
 
 
 class SessionRefusedError(MembershipError):

@@ -10,6 +10,7 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.structs import ConsumerGroupMetadata
 
+from consumer.api.cluster_check import look_at_cluster
 from consumer.api.lifetime import CloseArguments, Lifetime, open_consumers
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker
@@ -56,6 +57,7 @@ class JoinedMember:
         lease_holds: Callable[[], bool],
     ) -> None:
         assert setup.zk is not None and setup.group_offsets is not None
+        self._setup = setup
         self._state = state
         self._committer = committer
         self.store = STORES[setup.config["offsets_storage"]](
@@ -92,6 +94,9 @@ class JoinedMember:
             match message:
                 case msg.CommitDone():
                     self._committer.answered(message)
+                case msg.Notice(kind=msg.NoticeKind.REGISTERED):
+                    look_at_cluster(self._setup, self.thread, state.fail)
+                    state.receive(message)
                 case msg.Resolve():
                     self._initial_offsets.resolve(message)
                 case msg.Stored():

@@ -428,6 +428,11 @@ class FetchClient:
             error,
         )
 
+    @property
+    def cluster_id(self) -> str:
+        """Of which cluster the brokers are; "": they have not said, or have no id."""
+        return self.kafka._cluster.cluster_id or ""
+
     def rebootstrap(self, servers: list[str]) -> bool:
         """Other brokers are registered than those that cannot be reached: begin again with them, in
         the background; False where they are the same. Any thread.

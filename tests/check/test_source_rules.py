@@ -11,9 +11,9 @@ from tests.check.old_world import OldWorld, old_world
 from zkcoord.check.examination import Examination
 from zkcoord.check.source_rules import SourceSeen, read_source, sources
 from zkcoord.core.model import Malformed
-from zkcoord.topics.own_nodes import encode_source
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.cluster_identity import encode_source
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 
 ONE, TWO = frozenset({"1"}), frozenset({"1", "2"})

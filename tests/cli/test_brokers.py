@@ -13,7 +13,8 @@ from zkcoord.cli.main import main
 from zkcoord.stack.ports import HOST
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.topics.judging import KnownTopic
-from zkcoord.topics.own_nodes import encode_known_topic, encode_source
+from zkcoord.topics.own_nodes import encode_known_topic
+from zkcoord.znodes.cluster_identity import encode_source
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.paths import TOPICS

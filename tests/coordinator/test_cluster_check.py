@@ -11,8 +11,8 @@ from zkcoord.config.settings import ClusterOptions
 from zkcoord.coordinator.cluster_check import look_at_cluster
 from zkcoord.errors import RefusedError, UnavailableError
 from zkcoord.topics.asking import ClusterAsker, SaidCluster
-from zkcoord.topics.own_nodes import encode_source
 from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.cluster_identity import encode_source
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
 

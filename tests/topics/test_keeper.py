@@ -26,7 +26,7 @@ from zkcoord.topics.keeper import (
     SOON_MS,
     WORK_AHEAD_MS,
 )
-from zkcoord.topics.own_nodes import decode_source, encode_known_topic, encode_source
+from zkcoord.topics.own_nodes import encode_known_topic
 from zkcoord.zk.overlay import OverlaidPort
 from zkcoord.zk.port import (
     MULTI_BYTES_MAX,
@@ -39,6 +39,7 @@ from zkcoord.zk.port import (
     ReadResult,
     SetData,
 )
+from zkcoord.znodes.cluster_identity import decode_source, encode_source
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import BROKER_ID_MAX
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from zkcoord.check.rules import CheckFinding
 from zkcoord.core.model import Malformed
-from zkcoord.topics.own_nodes import cluster_of, decode_source
 from zkcoord.zk.port import (
     Children,
     Denied,
@@ -20,9 +19,11 @@ from zkcoord.zk.port import (
     ReadAnswer,
     ReadDone,
     ReadResult,
+    data_of,
 )
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.term.election import leads
+from zkcoord.znodes.cluster_identity import cluster_of, decode_source
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import is_broker, shown
@@ -69,7 +70,7 @@ def read_source(reader: SyncClient, hide: Hide) -> SourceSeen:
         _ids(theirs),
         _ids(ours),
         decode_source(source.data) if isinstance(source, Node) else None,
-        cluster_of(cluster),
+        cluster_of(data_of(cluster)),
         isinstance(topics, Children) and bool(topics.names),
         any(isinstance(one, Node) and leads(one) for one in leaders),
         not any(isinstance(answer, Denied) for answer in answers),

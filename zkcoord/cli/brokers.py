@@ -11,10 +11,10 @@ from zkcoord.admin.offsets.log_offsets import registered_brokers
 from zkcoord.config.kafka_security import PROTOCOL, listed_servers, security_options
 from zkcoord.config.sources import Settings
 from zkcoord.errors import RefusedError, UnavailableError
-from zkcoord.topics.own_nodes import expected_cluster, of_another_cluster
 from zkcoord.zk.listeners import ANSWER_S, PLAINTEXT, takes_connections
-from zkcoord.zk.port import GetData
+from zkcoord.zk.port import GetData, data_of
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.cluster_identity import expected_cluster, of_another_cluster
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.paths import Layout
@@ -53,7 +53,7 @@ def _refuse_another_cluster(named: Brokers, reader: SyncClient) -> None:
     answers, whoever needs an answer says so.
     """
     source, recorded = reader.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
-    expected, node = expected_cluster(source, recorded)
+    expected, node = expected_cluster(data_of(source), data_of(recorded))
     if not expected or not takes_connections(named.servers):
         return
     try:

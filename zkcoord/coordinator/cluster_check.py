@@ -9,10 +9,10 @@ import logging
 from zkcoord.config.settings import ClusterOptions
 from zkcoord.errors import RefusedError, UnavailableError
 from zkcoord.topics.asking import ClusterAsker
-from zkcoord.topics.own_nodes import expected_cluster, of_another_cluster
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import GetData
+from zkcoord.zk.port import GetData, data_of
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes.cluster_identity import expected_cluster, of_another_cluster
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
 
@@ -40,7 +40,7 @@ def look_at_cluster(
     with SyncClient(zk) as client:
         client.sync()
         source, recorded = client.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
-    expected, node = expected_cluster(source, recorded)
+    expected, node = expected_cluster(data_of(source), data_of(recorded))
     if said and expected and said != expected:
         raise RefusedError(
             of_another_cluster(cluster.servers, said, zk.address, expected, node, option)

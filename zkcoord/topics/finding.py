@@ -16,7 +16,7 @@ from zkcoord.core.events import Record
 from zkcoord.topics.asking import Asking, SaidCluster
 from zkcoord.topics.fenced_port import FencedPort, names_of
 from zkcoord.topics.options import TopicOptions
-from zkcoord.topics.own_nodes import cluster_of, servers_of
+from zkcoord.topics.own_nodes import servers_of
 from zkcoord.topics.whole_answers import BROKERS_MAX
 from zkcoord.zk.port import (
     Create,
@@ -28,7 +28,9 @@ from zkcoord.zk.port import (
     Read,
     ReadAnswer,
     SetData,
+    data_of,
 )
+from zkcoord.znodes.cluster_identity import cluster_of
 from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import is_broker
@@ -138,7 +140,7 @@ class FrozenTree:
         def known() -> None:
             away = not ids or bool(self._kept.keys() - set(ids))
             if away and self._clock() >= self._ask_at_ms:
-                return self._question(cluster_of(cluster), never)
+                return self._question(cluster_of(data_of(cluster)), never)
             return self._again()
 
         if (ids, ours) == self._there and self._clock() < self._read_at_ms:

@@ -14,13 +14,9 @@ from typing import TypeVar
 from zkcoord.core.model import Malformed
 from zkcoord.topics.fenced_port import FencedPort, names_of
 from zkcoord.topics.judging import KnownTopic, TopicNews
-from zkcoord.topics.own_nodes import (
-    cluster_of,
-    decode_known_topic,
-    decode_source,
-    encode_known_topic,
-)
-from zkcoord.zk.port import GetChildren, GetData, Node, Read, ReadAnswer
+from zkcoord.topics.own_nodes import decode_known_topic, encode_known_topic
+from zkcoord.zk.port import GetChildren, GetData, Node, Read, ReadAnswer, data_of
+from zkcoord.znodes.cluster_identity import cluster_of, decode_source
 from zkcoord.znodes.cluster_tree import ClusterTree
 from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import is_broker, is_topic
@@ -85,7 +81,7 @@ def first_look(port: FencedPort, tree: ClusterTree, done: Callable[[FirstLook], 
             ours = _nodes(names, found[: len(names)])
             at = {n: one.data for n, one in _nodes(ids, found[len(names) :]).items()}
             written = {name: node.data for name, node in ours.items()}
-            expected = cluster_of(cluster_id)
+            expected = cluster_of(data_of(cluster_id))
             if cluster is not None:
                 return done(FirstLook(cluster, expected, _known(ours), written, at))
             return read_theirs(

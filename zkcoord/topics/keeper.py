@@ -24,7 +24,6 @@ from zkcoord.topics.options import TopicOptions
 from zkcoord.topics.own_nodes import (
     encode_known_topic,
     encode_said_broker,
-    encode_source,
     servers_of,
 )
 from zkcoord.zk.port import (
@@ -42,6 +41,7 @@ from zkcoord.zk.port import (
     encoded_bytes,
 )
 from zkcoord.zk.term.topic_source import Names
+from zkcoord.znodes.cluster_identity import encode_source
 from zkcoord.znodes.cluster_tree import ClusterTree
 
 NEWS_PER_WRITE_MAX = 100

@@ -10,22 +10,17 @@ import json
 from collections.abc import Iterable
 
 from zkcoord.core.model import Malformed
-from zkcoord.terminal import printable
 from zkcoord.topics.asking import SaidBroker
 from zkcoord.topics.judging import FORMER_MAX, KnownTopic
-from zkcoord.zk.port import Node, ReadAnswer
-from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import (
-    CLUSTER_ID,
     BrokerData,
     decode_broker,
-    decode_cluster_id,
     decode_topic,
 )
 from zkcoord.znodes.stat import Stat
-from zkcoord.znodes.strict_json import JsonObject, UnfitField, integer, reading, string, strings
+from zkcoord.znodes.strict_json import JsonObject, UnfitField, reading, strings
 
-VERSION, TOPIC_VERSION, BROKER_VERSION = 1, 3, 5
+TOPIC_VERSION, BROKER_VERSION = 3, 5
 ID_CHARS_MAX = 64
 PLAINTEXT = "PLAINTEXT"
 
@@ -69,21 +64,6 @@ def decode_known_topic(name: str, data: bytes, stat: Stat) -> KnownTopic | Malfo
     return reading("topic", name, data, read)
 
 
-def encode_source(cluster_id: str) -> bytes:
-    """The data of the node that says of which cluster they are."""
-    return json.dumps({"version": VERSION, "cluster": cluster_id}, separators=(",", ":")).encode()
-
-
-def decode_source(data: bytes) -> str | Malformed:
-    """The cluster's id ("": it has none). Never raises."""
-
-    def read(document: JsonObject) -> str:
-        integer(document, "version", VERSION, VERSION)
-        return string(document, "cluster", ID_CHARS_MAX)
-
-    return reading("source", "source", data, read)
-
-
 def encode_said_broker(broker: SaidBroker, protocol: str) -> bytes:
     """A broker's data, as Kafka writes it: its listener of this security protocol."""
     endpoint = f"{protocol}://{_in_brackets(broker.host)}:{broker.port}"
@@ -116,37 +96,3 @@ def servers_of(nodes: Iterable[bytes], protocol: str) -> tuple[str, ...]:
 
 def _in_brackets(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def cluster_of(node: ReadAnswer) -> str:
-    """What the node CLUSTER_ID says; "": nothing."""
-    found = decode_cluster_id(node.data) if isinstance(node, Node) else ""
-    return "" if isinstance(found, Malformed) else found
-
-
-def expected_cluster(source: ReadAnswer, recorded: ReadAnswer) -> tuple[str, str]:
-    """The cluster whose groups an ensemble has, by what the nodes `source` and CLUSTER_ID say, and
-    the path of the one that does; "": neither does.
-    """
-    kept = decode_source(source.data) if isinstance(source, Node) else ""
-    if kept and not isinstance(kept, Malformed):
-        return kept, CLUSTER_TREE.source
-    return cluster_of(recorded), CLUSTER_ID
-
-
-def of_another_cluster(
-    servers: Iterable[str],
-    said: str,
-    groups: str,
-    of: str,
-    node: str,
-    option: str = "bootstrap_servers",
-) -> str:
-    """The sentence for whoever has named brokers of another cluster than the one of these groups,
-    by `option`.
-    """
-    return (
-        f"the brokers at {','.join(servers)} are of cluster {printable(said)}, and the groups of"
-        f" {groups} are of {printable(of)} ({node}): correct {option}, or, where that"
-        " cluster is no more, delete the node and start again"
-    )

@@ -197,6 +197,11 @@ class Denied:
 ReadAnswer = Node | Children | Missing | Denied
 
 
+def data_of(answer: ReadAnswer) -> bytes | None:
+    """A node's data; None where there is none, or it may not be read."""
+    return answer.data if isinstance(answer, Node) else None
+
+
 @value
 class ReadDone:
     """Answers of one multiRead, in the order of its reads: one snapshot of the server that
