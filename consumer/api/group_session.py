@@ -10,7 +10,6 @@ from typing import Any
 from kafka.errors import KafkaError
 from kafka.structs import ConsumerGroupMetadata
 
-from consumer.api.cluster_check import look_at_cluster
 from consumer.api.lifetime import CloseArguments, Lifetime, open_consumers
 from consumer.api.setup import ConsumerSetup
 from consumer.assignment.listener import RebalanceListenerInvoker
@@ -21,6 +20,7 @@ from consumer.core.phases import Phase
 from consumer.errors import AgentFailedError
 from consumer.fetch.record_iterator import TakenRecords
 from consumer.member.broker_discovery import BrokerReader
+from consumer.member.cluster_check import CLUSTER_READS
 from consumer.member.log import MemberLog
 from consumer.member.metrics import RebalanceMetrics
 from consumer.member.thread import MemberThread
@@ -33,7 +33,7 @@ from consumer.offsets.store import OffsetStore, OffsetStoreLinks, ZooKeeperOffse
 from consumer.options import POLLED_EVERY_MS
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.listeners import Listeners
-from zkcoord.zk.port import GetData
+from zkcoord.zk.port import GetData, ReadDone, ReadResult
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class JoinedMember:
                 case msg.CommitDone():
                     self._committer.answered(message)
                 case msg.Notice(kind=msg.NoticeKind.REGISTERED):
-                    look_at_cluster(self._setup, self.thread, state.fail)
+                    self._look_at_cluster()
                     state.receive(message)
                 case msg.Resolve():
                     self._initial_offsets.resolve(message)
@@ -103,6 +103,18 @@ class JoinedMember:
                     pass  # for a store that mirrors, which has taken it
                 case _:
                     state.receive(message)
+
+    def _look_at_cluster(self) -> None:
+        """Once in each session, in the background."""
+        named = self._setup.named_brokers
+
+        def read(result: ReadResult) -> None:
+            error = named.refused(result.answers) if isinstance(result, ReadDone) else None
+            if error is not None:
+                self._state.fail(error)
+
+        if named.servers:
+            self.thread.with_port(lambda port: port.read(CLUSTER_READS, read))
 
     def _thread_ended(self, broken: BaseException | None) -> None:
         """On the member's thread, when it ends."""
@@ -221,6 +233,7 @@ class GroupSession:
                 setup.zk,
                 setup.layout,
                 setup.group_offsets,
+                setup.named_brokers,
                 setup.data,
                 self.state,
                 str(config["offsets_storage"]),

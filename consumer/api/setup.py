@@ -16,6 +16,7 @@ from consumer.fetch.choose_client import choose_client
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
 from consumer.member.broker_discovery import find_listeners
+from consumer.member.cluster_check import NamedBrokers
 from consumer.member.registrable import check_registrable
 from consumer.member.thread import member_options, zk_options
 from consumer.observer import AssignmentObserver, Observer
@@ -44,6 +45,14 @@ class ConsumerSetup:
     data: FetchClient
     # What Kafka itself keeps of the group; None without a group.
     group_offsets: GroupOffsets | None
+
+    @property
+    def named_brokers(self) -> NamedBrokers:
+        """Those that the application has named."""
+        named = self.options.config["bootstrap_servers"] or ()
+        servers = named.split(",") if isinstance(named, str) else named
+        address = "" if self.zk is None else self.zk.address
+        return NamedBrokers(tuple(servers), lambda: self.data.cluster_id, address)
 
     @property
     def alone(self) -> bool:

@@ -37,6 +37,7 @@ from consumer.errors import (
 )
 from consumer.fetch.client import FetchClient
 from consumer.fetch.group_offsets import GroupOffsets
+from consumer.member.cluster_check import CLUSTER_READS, NamedBrokers
 from consumer.member.joining.without_member import have_made
 from consumer.offsets.committed import committed_in_kafka, hidden, stored_of, stored_reads
 from consumer.offsets.memberless import MemberlessCommits
@@ -67,6 +68,7 @@ class HandAssignment:
         zk: ZkOptions,
         layout: Layout,
         kafka_side: GroupOffsets,
+        named: NamedBrokers,
         data: FetchClient,
         state: AssignmentState,
         storage: str,
@@ -77,6 +79,7 @@ class HandAssignment:
         self._layout = layout
         self._group = kafka_side.group
         self._kafka = kafka_side
+        self._named = named
         self._data = data
         self._state = state
         self._storage = storage
@@ -163,8 +166,16 @@ class HandAssignment:
                 if client.refused:
                     raise SessionRefusedError(client.refused) from e
                 raise
+            self._refuse_another_cluster(client)
             self._client = client
         return self._client
+
+    def _refuse_another_cluster(self, client: SyncClient) -> None:
+        error = self._named.refused(client.read(CLUSTER_READS)) if self._named.servers else None
+        if error is not None:
+            client.close()
+            self._state.fail(error)
+            raise SessionRefusedError(str(error))
 
     # where partitions begin
 
