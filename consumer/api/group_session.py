@@ -20,7 +20,6 @@ from consumer.core.phases import Phase
 from consumer.errors import AgentFailedError
 from consumer.fetch.record_iterator import TakenRecords
 from consumer.member.broker_discovery import BrokerReader
-from consumer.member.cluster_check import CLUSTER_READS
 from consumer.member.log import MemberLog
 from consumer.member.metrics import RebalanceMetrics
 from consumer.member.thread import MemberThread
@@ -33,7 +32,7 @@ from consumer.offsets.store import OffsetStore, OffsetStoreLinks, ZooKeeperOffse
 from consumer.options import POLLED_EVERY_MS
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.listeners import Listeners
-from zkcoord.zk.port import GetData, ReadDone, ReadResult
+from zkcoord.zk.port import GetData
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ class JoinedMember:
                 case msg.CommitDone():
                     self._committer.answered(message)
                 case msg.Notice(kind=msg.NoticeKind.REGISTERED):
-                    self._look_at_cluster()
+                    self._setup.named_brokers.look(self.thread, state.fail)
                     state.receive(message)
                 case msg.Resolve():
                     self._initial_offsets.resolve(message)
@@ -103,18 +102,6 @@ class JoinedMember:
                     pass  # for a store that mirrors, which has taken it
                 case _:
                     state.receive(message)
-
-    def _look_at_cluster(self) -> None:
-        """Once in each session, in the background."""
-        named = self._setup.named_brokers
-
-        def read(result: ReadResult) -> None:
-            error = named.refused(result.answers) if isinstance(result, ReadDone) else None
-            if error is not None:
-                self._state.fail(error)
-
-        if named.servers:
-            self.thread.with_port(lambda port: port.read(CLUSTER_READS, read))
 
     def _thread_ended(self, broken: BaseException | None) -> None:
         """On the member's thread, when it ends."""

@@ -49,10 +49,9 @@ class ConsumerSetup:
     @property
     def named_brokers(self) -> NamedBrokers:
         """Those that the application has named."""
-        named = self.options.config["bootstrap_servers"] or ()
-        servers = named.split(",") if isinstance(named, str) else named
+        given = self.options.config["bootstrap_servers"]
         address = "" if self.zk is None else self.zk.address
-        return NamedBrokers(tuple(servers), lambda: self.data.cluster_id, address)
+        return NamedBrokers(given, lambda: self.data.cluster_id, address)
 
     @property
     def alone(self) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from consumer.errors import OtherClusterError
-from zkcoord.zk.port import GetData, ReadAnswer, data_of
+from consumer.member.thread import MemberThread
+from zkcoord.zk.port import GetData, ReadAnswer, ReadDone, ReadResult, data_of
 from zkcoord.znodes.cluster_identity import expected_cluster, of_another_cluster
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.kafka import CLUSTER_ID
@@ -18,13 +19,32 @@ CLUSTER_READS = (GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID))
 
 @dataclass(frozen=True)
 class NamedBrokers:
-    """Those at `servers`; none where the application has named none, and so went to those in
-    ZooKeeper. `said`: of which cluster they are (""), `groups`: where the groups are.
+    """Those that the application has `given` (`bootstrap_servers`); None: it went to those in
+    ZooKeeper. `said`: of which cluster they are ("": not known), `groups`: where the groups are.
     """
 
-    servers: tuple[str, ...]
+    given: str | Sequence[str] | None
     said: Callable[[], str]
     groups: str
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """One by one."""
+        given = self.given or ()
+        return given.split(",") if isinstance(given, str) else given
+
+    def look(self, thread: MemberThread, fail: Callable[[OtherClusterError], None]) -> None:
+        """Compare them with the present session, in the background: `fail` gets what is wrong, on
+        the member's thread.
+        """
+
+        def read(result: ReadResult) -> None:
+            error = self.refused(result.answers) if isinstance(result, ReadDone) else None
+            if error is not None:
+                fail(error)
+
+        if self.servers:
+            thread.with_port(lambda port: port.read(CLUSTER_READS, read))
 
     def refused(self, answers: Sequence[ReadAnswer]) -> OtherClusterError | None:
         """What is wrong, by the answers to `CLUSTER_READS`. Where one of both has no id (brokers

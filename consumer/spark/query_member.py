@@ -13,9 +13,10 @@ import os
 from consumer.assignment.subscription import subscription_of
 from consumer.core import messages as msg
 from consumer.core.messages import FailureCode
-from consumer.errors import AgentFailedError
+from consumer.errors import AgentFailedError, MembershipError
 from consumer.fetch.choose_client import choose_client
 from consumer.member.broker_discovery import find_brokers
+from consumer.member.cluster_check import NamedBrokers
 from consumer.member.log import MemberLog
 from consumer.member.thread import MemberThread, zk_options
 from consumer.observer import AssignmentObserver
@@ -68,8 +69,11 @@ class QueryMember:
         )
         # Where the logs of what is owned begin and end; any thread.
         self.ends = EndOffsets(self.data, self._notify)
+        self._named = NamedBrokers(
+            config["bootstrap_servers"], lambda: self.data.cluster_id, self.zk.address
+        )
         self._thread = MemberThread(
-            configs, self.zk, self.assignment.receive, self._thread_ended, os.getppid()
+            configs, self.zk, self._receive, self._thread_ended, os.getppid()
         )
         # What is asked of the member.
         self.session = QuerySession(
@@ -106,6 +110,17 @@ class QueryMember:
 
     # called by the parts, on their threads
 
+    def _receive(self, message: msg.ToFetcher) -> None:
+        if isinstance(message, msg.Notice) and message.kind is msg.NoticeKind.REGISTERED:
+            self._named.look(self._thread, self._fail)
+        self.assignment.receive(message)
+
+    def _fail(self, error: MembershipError) -> None:
+        with self.assignment.lock:
+            if self.assignment.failure is None:
+                self.assignment.failure = error
+            self.assignment.lock.notify_all()
+
     def _send(self, message: msg.FromFetcher) -> None:
         self._thread.send(message)
 
@@ -120,13 +135,14 @@ class QueryMember:
             self.assignment.lock.notify_all()
 
     def _thread_ended(self, broken: BaseException | None) -> None:
-        with self.assignment.lock:
-            if broken is not None and self.assignment.failure is None:
-                self.assignment.failure = AgentFailedError(
+        if broken is not None:
+            self._fail(
+                AgentFailedError(
                     f"the thread that keeps the membership ended: {broken!r}; the log has the"
                     " details, restart the query"
                 )
-            self.assignment.lock.notify_all()
+            )
+        self._notify()
 
     # called by Spark
 

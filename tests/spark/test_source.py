@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from consumer.errors import ConsumerOptionError
+from consumer.errors import ConsumerOptionError, OtherClusterError
 from consumer.spark.decode.errors import DataLossError, ReadError
 from consumer.spark.errors import SessionLostError
 from consumer.spark.plan import Plan, parse_plan
@@ -28,6 +28,7 @@ from tests.spark.conftest import PARTITIONS, Start
 from tests.spark.engine import PATIENCE_S, Checkpoint, Crash, Query, Sink, settled, until
 from zkcoord.core.model import TopicPartition
 from zkcoord.stack.servers import KafkaBroker
+from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.paths import Layout
 
 pytestmark = pytest.mark.kafka
@@ -566,3 +567,15 @@ def test_a_partition_that_is_added_while_a_query_runs_with_latest(
     produce(kafka_broker.address, topic, {PARTITIONS: [b"v"] * 40})
     until([query], sink, 40)
     assert sink == {(topic, PARTITIONS, offset): 1 for offset in range(40)}
+
+
+def test_brokers_of_another_cluster_end_the_query(
+    start: Start, kafka_broker: KafkaBroker, zk_hosts: str
+) -> None:
+    client = connect(zk_hosts)
+    client.create(CLUSTER_ID, b'{"version":"1","id":"another"}', makepath=True)
+    disconnect(client)
+    named = {"zookeeperConnect": zk_hosts, "kafka.bootstrap.servers": kafka_broker.address}
+    query = start(Checkpoint(), Sink(), **named)
+    with pytest.raises(OtherClusterError, match=r"correct kafka\.bootstrap\.servers"):
+        wait_until(lambda: query.trigger() < 0, PATIENCE_S, "the end of the query")
