@@ -42,6 +42,20 @@ def test_topics_of_all_formats() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "created"),
+    [
+        ('"found":true', 0),
+        ('"found":true,"created":17', 17),
+        ('"found":true,"created":4712', 0),  # of the ensemble that this one was copied from
+        ('"found":false,"created":17', 4711),
+    ],
+)
+def test_how_old_a_topic_is_whose_node_is_ours(more: str, created: int) -> None:
+    data = f'{{"version":3,"partitions":{{"0":[]}},"topic_id":"a",{more}}}'.encode()
+    assert decode_topic("t", data, STAT) == Topic("t", "4711.a", (0,), created)
+
+
 def test_ten_thousand_partitions_fit() -> None:
     data = json.dumps(
         {"version": 3, "partitions": {str(n): [1, 2, 3] for n in range(10_000)}}
