@@ -96,8 +96,8 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
-    # a node of ours (`zkcoord.topics`) may be younger than its topic, and say how old that is; but in
-    # no ensemble to which nodes were copied
+    # a node of ours (`zkcoord.topics`) may be younger than its topic, and say how old that is; but
+    # in no ensemble to which nodes were copied
     found = document.get("found") is True
     known = integer(document, "created") if "created" in document else 0
     created = (known if known <= stat.czxid else 0) if found else stat.czxid
