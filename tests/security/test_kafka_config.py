@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,6 +14,8 @@ from zkcoord.cli.brokers import Brokers, brokers
 from zkcoord.config.option_spec import Use
 from zkcoord.config.sources import resolve
 from zkcoord.errors import ConfigurationError
+from zkcoord.zk.port import Missing, Read, ReadAnswer
+from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
 
 GOOD = {
@@ -23,8 +27,16 @@ GOOD = {
 }
 
 
+class Empty:
+    """An ensemble that has never heard of a cluster."""
+
+    def read(self, reads: Sequence[Read]) -> tuple[ReadAnswer, ...]:
+        """Nothing is there."""
+        return (Missing(),) * len(reads)
+
+
 def asked(tmp_path: Path, options: object) -> Brokers:
-    """With brokers named, ZooKeeper is not asked."""
+    """With brokers named, ZooKeeper is asked only of which cluster it is."""
     path = tmp_path / "kafka.json"
     path.write_text(json.dumps(options), encoding="utf-8")
     settings = resolve(
@@ -32,7 +44,7 @@ def asked(tmp_path: Path, options: object) -> Brokers:
         {"zookeeper": "h:1", "bootstrap_servers": "a:1, b:2", "kafka_config": str(path)},
         {},
     )
-    return brokers(settings, None, Layout.DRAFT)  # type: ignore[arg-type]
+    return brokers(settings, cast(SyncClient, Empty()), Layout.DRAFT)
 
 
 def test_a_file_gives_them(tmp_path: Path) -> None:
