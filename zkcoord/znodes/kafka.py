@@ -96,12 +96,16 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
-    # a node of ours (`zkcoord.topics`) may be younger than its topic, and say how old that is; but
-    # in no ensemble to which nodes were copied
-    found = document.get("found") is True
-    known = integer(document, "created") if "created" in document else 0
-    created = (known if known <= stat.czxid else 0) if found else stat.czxid
+    created = _found_at(stat, document) if document.get("found") is True else stat.czxid
     return Topic(name, incarnation, tuple(sorted(map(int, partitions))), created)
+
+
+def _found_at(stat: Stat, document: JsonObject) -> int:
+    """How old a topic is whose node, one of ours (`zkcoord.topics`), is younger; 0: nobody knows, as
+    in an ensemble to which nodes were copied.
+    """
+    known = integer(document, "created") if "created" in document else 0
+    return known if known <= stat.czxid else 0
 
 
 def _broker(document: JsonObject) -> BrokerData:
