@@ -101,8 +101,8 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
 
 
 def _found_at(stat: Stat, document: JsonObject) -> int:
-    """How old a topic is whose node, one of ours (`zkcoord.topics`), is younger; 0: nobody knows, as
-    in an ensemble to which nodes were copied.
+    """How old a topic is whose node, one of ours (`zkcoord.topics`), is younger; 0: nobody knows,
+    as in an ensemble to which nodes were copied.
     """
     known = integer(document, "created") if "created" in document else 0
     return known if known <= stat.czxid else 0
