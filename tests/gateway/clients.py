@@ -268,9 +268,9 @@ class Librdkafka:
 
 def begin_at_start(bootstrap: str, group: str, topic: str, partitions: int) -> None:
     """Commit 0 of each partition, so that no client has to ask where its log begins. Where that is
-    answered after the partition was revoked, librdkafka (2.16) asks again, fetches what it does not
-    have any more, and hands that out first when it is given the partition anew: `rd_kafka_toppar_
-    handle_Offset` begins the partition's fetching over for an outdated answer.
+    answered after the partition was revoked, librdkafka (2.16) asks again and fetches what it does
+    not have any more (`rd_kafka_toppar_handle_Offset` begins anew for an outdated answer); records
+    were seen to be handed out right after such a partition was assigned again, before any fetch.
     """
     from confluent_kafka import Consumer, TopicPartition
 
