@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from consumer.errors import OtherClusterError
 from consumer.member.thread import MemberThread
 from zkcoord.zk.port import GetData, ReadAnswer, ReadDone, ReadResult, data_of
-from zkcoord.znodes.cluster_identity import expected_cluster, of_another_cluster
-from zkcoord.znodes.cluster_tree import CLUSTER_TREE
-from zkcoord.znodes.kafka import CLUSTER_ID
+from zkcoord.znodes.cluster_identity import IDENTITY_NODES, another_cluster
 
-CLUSTER_READS = (GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID))
+CLUSTER_READS = tuple(map(GetData, IDENTITY_NODES))
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,7 @@ class NamedBrokers:
             thread.with_port(lambda port: port.read(CLUSTER_READS, read))
 
     def refused(self, answers: Sequence[ReadAnswer]) -> OtherClusterError | None:
-        """What is wrong, by the answers to `CLUSTER_READS`. Where one of both has no id (brokers
-        before 0.10.1), or it may not be read, nothing is.
-        """
-        expected, node = expected_cluster(*map(data_of, answers))
-        said = self.said()
-        if not (self.servers and said and expected) or said == expected:
-            return None
-        return OtherClusterError(
-            of_another_cluster(self.servers, said, self.groups, expected, node)
-        )
+        """What is wrong, by the answers to `CLUSTER_READS`; nothing where they may not be read."""
+        nodes = [*map(data_of, answers)]
+        why = another_cluster(self.servers, self.said(), self.groups, nodes)
+        return OtherClusterError(why) if why else None

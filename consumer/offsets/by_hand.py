@@ -166,14 +166,17 @@ class HandAssignment:
                 if client.refused:
                     raise SessionRefusedError(client.refused) from e
                 raise
-            self._refuse_another_cluster(client)
+            try:
+                self._refuse_another_cluster(client)
+            except (UnavailableError, SessionRefusedError):
+                client.close()
+                raise
             self._client = client
         return self._client
 
     def _refuse_another_cluster(self, client: SyncClient) -> None:
         error = self._named.refused(client.read(CLUSTER_READS)) if self._named.servers else None
         if error is not None:
-            client.close()
             self._state.fail(error)
             raise SessionRefusedError(str(error))
 

@@ -14,9 +14,7 @@ from zkcoord.errors import RefusedError, UnavailableError
 from zkcoord.zk.listeners import ANSWER_S, PLAINTEXT, takes_connections
 from zkcoord.zk.port import GetData, data_of
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.cluster_identity import expected_cluster, of_another_cluster
-from zkcoord.znodes.cluster_tree import CLUSTER_TREE
-from zkcoord.znodes.kafka import CLUSTER_ID
+from zkcoord.znodes.cluster_identity import IDENTITY_NODES, another_cluster, expected_cluster
 from zkcoord.znodes.paths import Layout
 
 
@@ -52,15 +50,13 @@ def _refuse_another_cluster(named: Brokers, reader: SyncClient) -> None:
     """What another cluster says of logs and groups is not of the groups here. Where no broker
     answers, whoever needs an answer says so.
     """
-    source, recorded = reader.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
-    expected, node = expected_cluster(data_of(source), data_of(recorded))
-    if not expected or not takes_connections(named.servers):
+    nodes = [data_of(answer) for answer in reader.read([*map(GetData, IDENTITY_NODES)])]
+    if not expected_cluster(nodes)[0] or not takes_connections(named.servers):
         return
     try:
         with KafkaGroups(named.servers, ANSWER_S, named.security) as asked:
             said = asked.cluster_id()
     except (UnavailableError, RefusedError):
         return
-    if said and said != expected:
-        here = "this ensemble"
-        raise RefusedError(of_another_cluster(named.servers, said, here, expected, node))
+    if why := another_cluster(named.servers, said, "this ensemble", nodes):
+        raise RefusedError(why)

@@ -12,9 +12,7 @@ from zkcoord.topics.asking import ClusterAsker
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import GetData, data_of
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.cluster_identity import expected_cluster, of_another_cluster
-from zkcoord.znodes.cluster_tree import CLUSTER_TREE
-from zkcoord.znodes.kafka import CLUSTER_ID
+from zkcoord.znodes.cluster_identity import IDENTITY_NODES, another_cluster
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +37,6 @@ def look_at_cluster(
         asker.close()
     with SyncClient(zk) as client:
         client.sync()
-        source, recorded = client.read([GetData(CLUSTER_TREE.source), GetData(CLUSTER_ID)])
-    expected, node = expected_cluster(data_of(source), data_of(recorded))
-    if said and expected and said != expected:
-        raise RefusedError(
-            of_another_cluster(cluster.servers, said, zk.address, expected, node, option)
-        )
+        nodes = [data_of(answer) for answer in client.read([*map(GetData, IDENTITY_NODES)])]
+    if why := another_cluster(cluster.servers, said, zk.address, nodes, option):
+        raise RefusedError(why)

@@ -5,7 +5,7 @@ our own (`cluster_tree`), and what Kafka wrote while it used the ensemble.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from zkcoord.core.model import Malformed
 from zkcoord.terminal import printable
@@ -15,6 +15,7 @@ from zkcoord.znodes.strict_json import JsonObject, integer, reading, string
 
 VERSION = 1
 ID_CHARS_MAX = 64
+IDENTITY_NODES = (CLUSTER_TREE.source, CLUSTER_ID)
 
 
 def encode_source(cluster_id: str) -> bytes:
@@ -38,29 +39,33 @@ def cluster_of(recorded: bytes | None) -> str:
     return "" if isinstance(found, Malformed) else found
 
 
-def expected_cluster(source: bytes | None, recorded: bytes | None) -> tuple[str, str]:
-    """The cluster whose groups an ensemble has, by what the nodes `source` and CLUSTER_ID say, and
-    the path of the one that does; "": neither does.
+def expected_cluster(nodes: Sequence[bytes | None]) -> tuple[str, str]:
+    """The cluster whose groups an ensemble has, by the data of `IDENTITY_NODES` (None: there is no
+    such node), and the path of the one that says so; "": neither does.
     """
+    source, recorded = nodes
     kept = decode_source(source) if source is not None else ""
     if kept and not isinstance(kept, Malformed):
         return kept, CLUSTER_TREE.source
     return cluster_of(recorded), CLUSTER_ID
 
 
-def of_another_cluster(
+def another_cluster(
     servers: Iterable[str],
     said: str,
     groups: str,
-    of: str,
-    node: str,
+    nodes: Sequence[bytes | None],
     option: str = "bootstrap_servers",
 ) -> str:
-    """The sentence for whoever has named brokers of another cluster than the one of these groups,
-    by `option`.
+    """The sentence for whoever has named, by `option`, brokers of the cluster `said`, where that is
+    not the one whose groups `groups` has. "": it is, or one of both has no id (brokers before
+    0.10.1).
     """
+    expected, node = expected_cluster(nodes)
+    if not (said and expected) or said == expected:
+        return ""
     return (
         f"the brokers at {','.join(servers)} are of cluster {printable(said)}, and the groups of"
-        f" {groups} are of {printable(of)} ({node}): correct {option}, or, where that"
+        f" {groups} are of {printable(expected)} ({node}): correct {option}, or, where that"
         " cluster is no more, delete the node and start again"
     )
