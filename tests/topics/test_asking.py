@@ -251,7 +251,7 @@ class Broken:
     """Asks for nothing."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.asked = self.closed = 0
 
     def ask(self, names: object, others: object) -> SaidCluster:
         """It is at its end."""
@@ -259,7 +259,8 @@ class Broken:
         raise IndexError("of whatever kind")
 
     def close(self) -> None:
-        """Nothing."""
+        """What it had begun goes."""
+        self.closed += 1
 
 
 def test_whatever_comes_of_a_question_the_next_one_is_asked(
@@ -272,7 +273,7 @@ def test_whatever_comes_of_a_question_the_next_one_is_asked(
         thread.ask(frozenset(), (), answers.put)
         assert answers.get(timeout=PATIENCE_S) is None
     thread.close()
-    assert broken.asked == 3
+    assert broken.asked == 3 and broken.closed >= 3, "each begins anew"
     assert caplog.messages == ["topics cannot be asked for"], "it is told once"
 
 

@@ -121,9 +121,6 @@ class ClusterAsker:
             raise UnavailableError(
                 f"no broker of {', '.join(servers[:SERVERS_SHOWN_MAX])} answers ({error})"
             ) from error
-        except Exception:  # whatever that is, the next question begins anew
-            self.close()
-            raise
 
     def _open(self, servers: Sequence[str]) -> None:
         """What a client knows of versions it keeps, so it is made anew now and then."""
@@ -344,6 +341,7 @@ class AskingThread:
             if repr(error) != self._said:
                 self._said = repr(error)
                 log.exception("topics cannot be asked for")
+            self._asker.close()  # the next question begins anew
             return None
         if self._said:
             self._said = ""
