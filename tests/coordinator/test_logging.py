@@ -128,6 +128,15 @@ class Stuck(io.StringIO):
         return super().write(text)
 
 
+def test_that_a_broker_refuses_connections_is_no_error_of_this_process() -> None:
+    stream = io.StringIO()
+    logs = Logs(LogOptions(), stream)
+    logging.getLogger("kafka.net.connection").error("Connection lost: 111 ECONNREFUSED")
+    log.warning("topics cannot be asked for")
+    logs.stop()
+    assert "ECONNREFUSED" not in stream.getvalue() and "cannot be asked" in stream.getvalue()
+
+
 def test_a_stream_that_nobody_reads_holds_nobody_up_and_losses_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

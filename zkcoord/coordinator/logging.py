@@ -38,7 +38,10 @@ LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-NOISY_LOGGERS = ("kazoo", "kafka")
+NOISY_LOGGERS = {"kazoo": logging.WARNING, "kafka": logging.CRITICAL}
+"""From which level on libraries are heard. kafka-python calls it an error whenever a broker refuses
+a connection, a hundred times a minute while it is away; whoever asks brokers says that once.
+"""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:/@#%+,*~()\[\]-]+", re.ASCII)
 
@@ -159,8 +162,8 @@ class Logs:
             {name: logging.getLogger(name).level for name in NOISY_LOGGERS},
         )
         self._root.setLevel(LEVELS[options.level])
-        for name in NOISY_LOGGERS:
-            logging.getLogger(name).setLevel(max(LEVELS[options.level], logging.WARNING))
+        for name, least in NOISY_LOGGERS.items():
+            logging.getLogger(name).setLevel(max(LEVELS[options.level], least))
         self._root.addHandler(self._queued)
         self._listener.start()
 
