@@ -304,25 +304,24 @@ class FetchBuffer:
             for tp in self._given
         )
 
-    def take(self, room: int) -> dict[TopicPartition, list[Any]]:
-        """Up to `room` records by partition, in turns; positions are after them. What parsing or
-        decoding raises is raised by a take that gives nothing: this one, or the next while the
-        position is still the same.
+    def take(self, room: int, given: dict[TopicPartition, list[Any]]) -> None:
+        """Put up to `room` records by partition, in turns, into `given`, each before the position
+        moves on. What parsing or decoding raises is raised by a take that gives nothing: this one,
+        or the next while the position is still the same.
         """
         noted, self._noted = self._noted, None
         if noted is not None and self._stands_at(noted.partition, noted.offset):
             raise noted.error
-        given = self._given = {}
+        self._given = given
         self.lag = -1
         try:
             self._turns.run(room, self._give)
         except BaseException as e:
             if given and self._failed is not None and isinstance(e, Exception):
                 self._noted = DeferredError(*self._failed, e)
-                return given
+                return
             self._take_back()
             raise
-        return given
 
     def _stands_at(self, tp: TopicPartition, offset: int) -> bool:
         state = self._subscriptions.assignment.get(tp)
@@ -333,6 +332,7 @@ class FetchBuffer:
             state = self._subscriptions.assignment.get(tp)
             if state is not None and state.has_valid_position:
                 state.position = OffsetAndMetadata(records[0].offset, "", -1)
+        self._given.clear()
 
     def _give(self, tp: TopicPartition, wanted: int) -> tuple[int, bool]:
         """See `FairTurns.run`."""

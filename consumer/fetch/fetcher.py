@@ -300,18 +300,21 @@ class PartitionFetcher(Fetcher):
         `OffsetOutOfRangeError` without a reset policy, `TopicAuthorizationFailedError`,
         `CorruptRecordError` ... Call under `lock`.
         """
-        records = self.take_buffered(max_records)
+        records: dict[TopicPartition, list[Any]] = {}
+        self.given = records
+        self.take_buffered(max_records, records)
         return records, self._buffers.has_plenty(self.config["max_poll_records"]) or all(
             self._is_asked(tp, at.offset) for tp, at in self._wanted()[0].items()
         )
 
-    def take_buffered(self, max_records: int) -> dict[TopicPartition, list[Any]]:
-        """As `take`, without looking at what should be fetched."""
+    def take_buffered(self, max_records: int, given: dict[TopicPartition, list[Any]]) -> None:
+        """As `take`, without looking at what should be fetched; what is taken is in `given` before
+        its partition's position moves on.
+        """
         self._take_in()
-        records = self.given = self._buffers.take(max_records)
+        self._buffers.take(max_records, given)
         if self._sensors and self._buffers.lag >= 0:
             self._sensors.records_fetch_lag.record(self._buffers.lag)
-        return records
 
     def newcomers(self, partitions: Iterable[TopicPartition]) -> None:
         """These were just assigned: fetch them at once. Call under `lock`."""

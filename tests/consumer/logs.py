@@ -162,7 +162,8 @@ class Reader:
 
     def take(self, room: int | None = None) -> dict[int, list[int]]:
         """Offsets by partition number."""
-        given = self.buffers.take(self.max_poll_records if room is None else room)
+        given: dict[TopicPartition, list[Any]] = {}
+        self.buffers.take(self.max_poll_records if room is None else room, given)
         return {tp.partition: [r.offset for r in records] for tp, records in given.items()}
 
     def position(self, tp: TopicPartition) -> int:

@@ -240,11 +240,12 @@ class LibrdkafkaFetcher:
         """Up to `max_records` buffered records by partition, and whether there were any. Raises
         what `PartitionFetcher.take` raises. Call under `lock`.
         """
+        records: dict[TopicPartition, list[Any]] = {}
+        self.given = records
         try:
-            records = self.given = self.beside.take_buffered(max_records)
+            self.beside.take_buffered(max_records, records)
         except kafka.errors.UnsupportedCodecError as e:
             log.debug("%s; librdkafka, which has its own, brings them", e)
-            records = self.given = {}
         overtaken = [
             tp
             for tp in records

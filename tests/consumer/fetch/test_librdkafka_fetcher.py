@@ -4,9 +4,14 @@ client, and whether somebody will ring.
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import logging
+import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -14,7 +19,11 @@ from kafka.consumer.subscription_state import SubscriptionState
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from consumer.fetch import buffer
+from consumer.fetch import fetcher as kafka_python_fetcher
 from consumer.fetch.fetcher import PartitionFetcher
+from consumer.fetch.librdkafka import fetcher as fetcher_module
+from consumer.fetch.librdkafka import partition_queue
 from consumer.fetch.librdkafka.consumer import _Log
 from consumer.fetch.librdkafka.fetcher import LibrdkafkaFetcher
 
@@ -141,3 +150,106 @@ def test_nobody_rings_for_a_partition_that_does_not_start(
     assign(fetcher, ONE)
     fetcher.send_fetches()
     assert fetcher.waiting_for_broker
+
+
+PLACES = ("RESUME", "CALL", "JUMP_BACKWARD")
+"""Behind these, and where a function begins, Python lets signal handlers run."""
+
+HANDED_OUT_IN = (
+    fetcher_module.__file__,
+    partition_queue.__file__,
+    kafka_python_fetcher.__file__,
+    buffer.__file__,
+)
+
+
+class FakeRecord(NamedTuple):
+    """As much of a record as is looked at."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class FakeMessage:
+    """As much of a message as is looked at."""
+
+    def __init__(self, offset: int) -> None:
+        self.at = offset
+
+    def offset(self) -> int:
+        return self.at
+
+    def __len__(self) -> int:
+        return 5
+
+
+def with_records(of: LibrdkafkaFetcher, beside: int) -> None:
+    """Thirty records of each of two partitions, of the first so many from kafka-python's side."""
+    of._reconcile_at = math.inf
+    assign(of, ONE, TWO)
+    for tp in (ONE, TWO):
+        of._streams[tp] = partition_queue.PartitionQueue(0)
+        of._streams[tp].add([FakeMessage(n) for n in range(30)], 150)
+    state = of._subscriptions.assignment[ONE]
+
+    def take(room: int, given: dict[TopicPartition, list[Any]]) -> None:
+        begin = state.position.offset
+        if beside:
+            given[ONE] = [FakeRecord(begin + n) for n in range(beside)]
+            state.position = OffsetAndMetadata(begin + beside, "", -1)
+
+    def record(lag: int) -> None:
+        """kafka-python's sensors are Python, too."""
+
+    sensor = SimpleNamespace(records_fetch_lag=SimpleNamespace(record=record))
+    of.beside._sensors = sensor  # type: ignore[assignment]
+    of.beside._buffers.take = take  # type: ignore[method-assign]
+    of.beside._buffers.lag = 1
+
+
+@pytest.mark.parametrize("beside", [0, 7])
+def test_what_a_signal_handler_interrupts_is_given_or_was_not_taken(
+    fetcher: LibrdkafkaFetcher, monkeypatch: pytest.MonkeyPatch, beside: int
+) -> None:
+    """At each place where a handler may end the process: whoever puts back what is given finds
+    every partition where it was. (One of some 60 processes stored what nobody had been given.)
+    """
+    monkeypatch.setattr(
+        fetcher_module, "records_of", lambda _t, _p, found: [FakeRecord(m.at) for m in found]
+    )
+    seen = wanted = 0
+    last: dict[FrameType, str] = {}
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal seen
+        at = frame.f_code.co_filename, frame.f_code.co_name
+        if at[0] not in HANDED_OUT_IN and at != (__file__, "record"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            before = last.get(frame, "RESUME")
+            last[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if before.startswith(PLACES):
+                seen += 1
+                if seen == wanted:
+                    sys.settrace(None)
+                    raise SystemExit
+        return trace
+
+    while seen >= wanted:
+        seen, wanted = 0, wanted + 1
+        last.clear()
+        with_records(fetcher, beside)
+        for state in fetcher._subscriptions.assignment.values():
+            state.seek(OffsetAndMetadata(0, "", -1))
+        fetcher.given = {}
+        with contextlib.suppress(SystemExit):
+            sys.settrace(trace)
+            try:
+                fetcher.take(20)
+            finally:
+                sys.settrace(None)
+        for tp, state in fetcher._subscriptions.assignment.items():
+            given = fetcher.given.get(tp)
+            assert (given[0].offset if given else state.position.offset) == 0, f"place {wanted}"
+    assert wanted > 100
