@@ -32,6 +32,7 @@ from zkcoord.znodes.registration import LIST_CHARS_MAX
 from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX
 
 COMMIT_TIMEOUT_MS = 10_000
+NEAR = 0.6
 POLLED_EVERY_MS = 500
 MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 DURATION_MS_MAX = 2**31 - 1
@@ -142,13 +143,19 @@ class ConsumerOptions:
         }
 
 
+def nearest(name: object, known: Iterable[str]) -> str:
+    """A question after what it may be a misspelling of, "" where it is like none."""
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=NEAR)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
 def check(configs: Mapping[str, Any]) -> ConsumerOptions:
     """Options as given, completed and checked. Raises `ConsumerOptionError` with one sentence."""
     for name in configs:
         if name not in DEFAULT_CONFIG:
-            near = difflib.get_close_matches(name, DEFAULT_CONFIG, n=1, cutoff=0.0)
             raise ConsumerOptionError(
-                f"{name!r} is not an option of KafkaConsumer: did you mean {near[0]!r}?"
+                f"{name!r} is not an option of KafkaConsumer: "
+                + (nearest(name, DEFAULT_CONFIG) or "DEFAULT_CONFIG has those that are")
             )
     given = {name: read_option(name, value) for name, value in configs.items()}
     config = {**DEFAULT_CONFIG, **given}

@@ -278,9 +278,14 @@ def _close_quietly(consumer: Closeable, autocommit: bool) -> None:
 
 
 def _close_all() -> None:
-    """At the interpreter's exit: leave cleanly, so that nobody waits for a session timeout."""
+    """At the interpreter's exit: leave cleanly, so that nobody waits for a session timeout. Where
+    an error that nobody caught is the reason, nothing is committed, as where one leaves a `with`
+    block.
+    """
+    # last_exc is new in Python 3.12
+    failed = any(getattr(sys, name, None) is not None for name in ("last_exc", "last_value"))
     for consumer in list(open_consumers):
-        _close_quietly(consumer, True)
+        _close_quietly(consumer, not failed)
 
 
 atexit.register(_close_all)

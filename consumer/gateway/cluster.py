@@ -110,5 +110,6 @@ class Cluster:
                     self._client.close()
                     self._client = None
                 raise UnavailableError(
-                    f"no broker of {', '.join(self._groups.servers)} answers ({error})"
+                    f"no broker of {', '.join(self._groups.servers)} answers ({error}): start one,"
+                    " or correct --brokers, or what --kafka-config says of security"
                 ) from error

@@ -8,14 +8,13 @@ did not know is refused with the nearest one.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.errors import ConsumerOptionError
 from consumer.option_types import count, flag, read_as, read_option
-from consumer.options import DEFAULT_CONFIG
+from consumer.options import DEFAULT_CONFIG, nearest
 
 CHUNK_RECORDS = 500
 CHUNKS = 2
@@ -84,11 +83,9 @@ def read(properties: Mapping[str, Any], configs: Mapping[str, Any]) -> StreamsOp
     found: dict[str, Any] = dict(configs)
     for name, value in properties.items():
         if name not in known:
-            how = (
-                f"give {name} as a keyword"
-                if name in DEFAULT_CONFIG
-                else f"did you mean {difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]!r}?"
-            )
+            how = nearest(name, known) or "docs/streams.md has those that are"
+            if name in DEFAULT_CONFIG:
+                how = f"give {name} as a keyword"
             raise ConsumerOptionError(f"{name!r} is not an option of the old consumer: {how}")
         if name in RENAMED:
             ours = RENAMED[name]

@@ -46,13 +46,16 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--grace-ms", type=int, default=120_000)
     args = parser.parse_args()
+    pod = os.environ.get("HOSTNAME")
+    if not pod:
+        parser.error("HOSTNAME is not set: outside of a pod write HOSTNAME=billing-0 before it")
     stopping: list[int] = []
     # what Kubernetes sends to a pod that is to end
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
     with KafkaConsumer(
         zookeeper_connect=args.zookeeper,
         group_id=args.group,
-        group_instance_id=os.environ["HOSTNAME"],
+        group_instance_id=pod,
         group_instance_grace_ms=args.grace_ms,
         auto_offset_reset="earliest",
     ) as consumer:

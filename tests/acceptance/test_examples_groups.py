@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -31,6 +33,20 @@ def owned(pod: Program) -> set[str]:
         elif word == "revoked":
             found.difference_update(numbers)
     return found
+
+
+def test_who_has_no_name_is_told_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOSTNAME", raising=False)
+    program = str(EXAMPLES / "stable_pod_name.py")
+    options = ("--zookeeper", "zk:2181", "--topic", "orders", "--group", "billing")
+    ended = subprocess.run(
+        [sys.executable, program, *options],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ended.returncode == 2 and "write HOSTNAME=billing-0 before it" in ended.stderr
 
 
 def test_a_pod_that_is_made_again_gets_its_partitions_back(

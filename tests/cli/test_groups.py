@@ -12,7 +12,7 @@ from tests.admin.world import World, world
 from tests.harness import kafka as kafka_harness
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
-from tests.harness.zookeeper import fresh_chroot
+from tests.harness.zookeeper import connect, disconnect, fresh_chroot
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli.groups_text import OFFSET_COLUMNS
 from zkcoord.cli.main import main
@@ -470,3 +470,15 @@ def test_no_group_is_dead(zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> 
             assert ("it has no nodes" in err) == said and ("Dead" in out) is False
     assert main(["groups", "list", "--state", "Ded", "--zookeeper", zk_hosts]) == 2
     assert "Dead" not in capsys.readouterr().err
+
+
+def test_where_no_group_is_listed_it_is_said_where_others_are(
+    zk_hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Old consumers' groups are there, and have no coordinator's nodes: none of them is listed."""
+    client = connect(zk_hosts)
+    client.create("/consumers/old/ids", makepath=True)
+    disconnect(client)
+    assert main(["groups", "list", "--layout", "isolated", "--zookeeper", zk_hosts]) == 0
+    out, err = capsys.readouterr()
+    assert out == "" and "zkcoord check has those of old consumers alone" in err

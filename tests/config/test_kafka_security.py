@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from zkcoord.config.kafka_security import PROTOCOLS, security_options
+from zkcoord.config.kafka_security import PROTOCOLS, listed_servers, security_options
+from zkcoord.config.option_spec import Use
+from zkcoord.config.sources import resolve
 from zkcoord.errors import ConfigurationError
 
 
@@ -41,3 +43,28 @@ def test_no_value_is_quoted(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError) as refused:
             security_options(written(tmp_path, **options))
         assert "hidden" not in str(refused.value)
+
+
+def servers(text: str) -> tuple[str, ...]:
+    """What a command goes to that was given this."""
+    return listed_servers(resolve(Use.GROUPS, {"bootstrap_servers": text}, {}))
+
+
+def test_addresses_as_kafka_writes_them() -> None:
+    given = "k1:9092, k2 ,[::1]:9093,PLAINTEXT://k3:1,"
+    assert servers(given) == ("k1:9092", "k2", "[::1]:9093", "PLAINTEXT://k3:1")
+
+
+@pytest.mark.parametrize("text", ["foo:bar", "foo:", "foo:0", "foo:70000", ":9092", "a b:1", "k/x"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """It is none later either: a coordinator waited for it, as for a broker that is down."""
+    with pytest.raises(ConfigurationError) as refused:
+        servers(f"k1:9092,{text}")
+    assert f"--bootstrap-servers has '{text}' in it" in str(refused.value)
+    assert "write HOST:PORT" in str(refused.value)
+
+
+def test_an_address_that_may_have_a_password_is_not_quoted() -> None:
+    with pytest.raises(ConfigurationError, match="has something in it") as refused:
+        servers("user:hidden@k1:9092")
+    assert "hidden" not in str(refused.value)

@@ -219,6 +219,11 @@ def test_options_of_other_commands_may_stand_in_a_shared_file(tmp_path: Path) ->
             ("ZKCOORD_JOURNAL_DIR is given, but --no-journal",),
         ),
         ({"guardian": False, "guardian_report_path": "/x"}, {}, ("--no-guardian",)),
+        (
+            {},
+            {"ZKCOORD_BOOTSTRAP_SERVERS": "k1:9092,foo:bar"},
+            ("ZKCOORD_BOOTSTRAP_SERVERS has 'foo:bar' in it", "HOST:PORT"),
+        ),
         ({"tls_ca_file": "/x"}, {}, ("--tls-ca-file is given, but tls is off", "add --tls")),
         (
             {"tls": True, "tls_ca_file": "/does/not/exist"},
@@ -264,6 +269,7 @@ def test_what_is_wrong_is_refused_with_what_to_write(
     [
         ("z.json", '{"zookeper": "a"}', ("'zookeper' in", "write zookeeper")),
         ("z.json", '{"xyzzy": 1}', ("'xyzzy' in", "--help")),
+        ("z.json", '{"coordinator": {"http": true}}', ("'coordinator' in", "is a table")),
         ("z.json", '{"debounce_ms": [1]}', ("debounce_ms in", "not a single value")),
         ("z.json", '{"debounce_ms": true}', ("debounce_ms in", "whole number")),
         ("z.json", '{"debounce_ms": 1.5}', ("debounce_ms in", "whole number")),

@@ -65,6 +65,8 @@ def test_defaults_that_are_promised() -> None:
         ({**GROUP, "group_instance_id": "a b"}, "group_instance_id"),
         ({**GROUP, "group_instance_id": 7}, "group_instance_id"),
         ({**GROUP, "group_instance_grace_ms": -1}, "group_instance_grace_ms"),
+        ({**GROUP, "enable_autocommit": False}, "did you mean 'enable_auto_commit'?"),
+        ({**GROUP, "foo_bar": 1}, "of KafkaConsumer: DEFAULT_CONFIG has those that are"),
         ({**GROUP, "rebalance_protocol": "lazy"}, "'cooperative', or 'eager'"),
     ],
 )

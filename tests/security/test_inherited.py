@@ -8,14 +8,17 @@ from kazoo.security import make_acl
 from tests.harness.zookeeper import disconnect
 from tests.security.principals import PASSWORDS, ROLES, client_as, flags, hashed
 from zkcoord.cli.main import main
+from zkcoord.core.model import Subscription
 from zkcoord.zk.acl.inherited import acl_below
 from zkcoord.zk.options import Digest, ZkOptions
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.znodes import codec
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
 
 PATHS = ClassicPaths(Layout.DRAFT)
+GROUP_NODE = Layout.DRAFT.group("g")
 COORD = Digest("coord", PASSWORDS["coord"])
 
 
@@ -41,14 +44,52 @@ def test_what_an_operator_has_said_is_nobody_elses_to_change(
 ) -> None:
     asked = ["groups", "machine", "g", "client-led", "--zookeeper", closed_zk]
     assert main([*asked, "--zookeeper-user", "coord", *password("coord"), *told]) == 0
-    client = client_as(closed_zk, "coord")
-    acls, _ = client.get_acls(PATHS.pin("g"))
+    assert of_its_place(closed_zk, PATHS.pin("g"))
+
+
+def of_its_place(zk_hosts: str, path: str) -> bool:
+    """Whether coordinators may do all, members and readers may look, and nobody else anything."""
+    client = client_as(zk_hosts, "coord")
+    acls, _ = client.get_acls(path)
     disconnect(client)
-    assert {(one.id.id, one.perms) for one in acls} == {
+    return {(one.id.id, one.perms) for one in acls} == {
         (hashed("coord"), 31),
         (hashed("app"), 1),
         (hashed("viewer"), 1),
     }
+
+
+@pytest.fixture
+def group(closed_zk: str) -> str:
+    """A group's node, with the ACL of its place."""
+    client = client_as(closed_zk, "coord")
+    client.create(GROUP_NODE, b"", acl=client.get_acls(PATHS.pins)[0])
+    disconnect(client)
+    return "g"
+
+
+@pytest.mark.parametrize("told", [(), flags()], ids=["no-roles", "roles"])
+def test_a_mode_is_as_closed_as_its_group(
+    closed_zk: str, group: str, told: tuple[str, ...]
+) -> None:
+    """An open one counts for nothing, and the command waited for it in vain."""
+    asked = ["groups", "mode", group, "coordinated", "--zookeeper", closed_zk]
+    assert main([*asked, "--zookeeper-user", "coord", *password("coord"), *told]) == 0
+    assert of_its_place(closed_zk, Layout.DRAFT.mode(group))
+
+
+def test_a_request_is_as_closed_as_its_group(closed_zk: str, group: str) -> None:
+    """Nobody takes this one up: it is withdrawn, and the node above it stays."""
+    client = client_as(closed_zk, "coord")
+    member = codec.encode_registration(
+        Subscription(topics={"orders": 1}), timestamp_ms=1, assignors=("sticky",)
+    )
+    client.create(Layout.DRAFT.registration(group, "m"), member, ephemeral=True, makepath=True)
+    client.create(Layout.DRAFT.leader, b"", ephemeral=True)
+    asked = ["groups", "rebalance", group, "--timeout-ms", "1", "--zookeeper", closed_zk]
+    assert main([*asked, "--zookeeper-user", "coord", *password("coord")]) == 1
+    disconnect(client)
+    assert of_its_place(closed_zk, Layout.DRAFT.requests(group))
 
 
 def below(options: ZkOptions) -> tuple[AclEntry, ...]:

@@ -34,7 +34,7 @@ def brokers(settings: Settings, reader: SyncClient, layout: Layout) -> Brokers:
     given = settings.text("bootstrap_servers")
     security = security_options(settings.text("kafka_config"))
     if given:
-        named = Brokers(listed_servers(given), security)
+        named = Brokers(listed_servers(settings), security)
         _refuse_another_cluster(named, reader)
         return named
     servers = registered_brokers(

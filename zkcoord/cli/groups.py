@@ -208,7 +208,8 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
             which = f" in {args.state}" if args.state else ""
             err(
                 f"zkcoord groups: there is no group{which} on this ensemble (layout {layout.name};"
-                " another layout or chroot has others)\n"
+                " another layout or chroot may have others; zkcoord check has those of old"
+                " consumers alone)\n"
             )
     return 0
 

@@ -207,16 +207,17 @@ def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
     validate_group(args.group)
     if args.timeout_ms < 1:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
+    layout = layout_named(settings.text("layout"))
     options = zk_options(settings)
     progress = Progress("zkcoord groups")
     with SyncClient(options) as client:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
         asked = Rebalance(
             client,
-            layout_named(settings.text("layout")),
+            layout,
             args.group,
             rebalance_request(args.fresh, whoami()),
-            options.acl,
+            acl_below(client, layout.group(args.group), options),
             boot_ms,
             args.timeout_ms,
             rest,

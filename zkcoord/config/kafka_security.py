@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from zkcoord.config.files import refuse_pipe
-from zkcoord.config.sources import read_table
+from zkcoord.config.sources import Settings, read_table
 from zkcoord.errors import ConfigurationError
 from zkcoord.words import yes_or_no
 from zkcoord.znodes.names import shown
@@ -15,6 +16,8 @@ from zkcoord.znodes.names import shown
 PROTOCOL = "security_protocol"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OPEN: Mapping[str, Any] = MappingProxyType({})
+PORT_MAX = 65_535
+_HOST = re.compile(r"[^\s/,@?#]+")
 
 
 def security_options(path: str) -> Mapping[str, Any]:
@@ -57,6 +60,28 @@ def security_options(path: str) -> Mapping[str, Any]:
     return found
 
 
-def listed_servers(given: str) -> tuple[str, ...]:
-    """`HOST:PORT,...` as an option has it."""
-    return tuple(part.strip() for part in given.split(",") if part.strip())
+def listed_servers(settings: Settings) -> tuple[str, ...]:
+    """`HOST:PORT,...` of --bootstrap-servers. Raises `ConfigurationError`: an address that is none
+    is not one that may answer later.
+    """
+    listed = settings.text("bootstrap_servers").split(",")
+    servers = tuple(part.strip() for part in listed if part.strip())
+    for server in servers:
+        if not _is_server(server):
+            # what has an @ in it may have a password
+            quoted = "" if "@" in server else f" {shown(server)}"
+            raise ConfigurationError(
+                f"{settings.where('bootstrap_servers')} has{quoted or ' something'} in it, which is"
+                " no server: write HOST:PORT,HOST:PORT"
+            )
+    return servers
+
+
+def _is_server(text: str) -> bool:
+    from kafka.cluster import get_ip_port_afi
+
+    try:
+        host, port, _ = get_ip_port_afi(re.sub("^.*://", "", text))
+    except ValueError:
+        return False
+    return _HOST.fullmatch(host) is not None and 0 < port <= PORT_MAX

@@ -179,7 +179,7 @@ def _cluster(settings: Settings) -> ClusterOptions:
         settings.number("topic_refresh_ms"),
         str(security.get(PROTOCOL, PLAINTEXT)),
     )
-    servers = listed_servers(settings.text("bootstrap_servers"))
+    servers = listed_servers(settings)
     if topics.source is TopicSourceKind.ZOOKEEPER:
         given = next((n for n in ("bootstrap_servers", "kafka_config") if settings.given(n)), None)
         if given is not None:

@@ -222,6 +222,10 @@ def _file(path: str) -> dict[str, Any]:
     for key, raw in found.items():
         name = key.replace("-", "_")
         if name not in TABLE:
+            if isinstance(raw, dict):
+                raise ConfigurationError(
+                    f"{shown(key)} in {path} is a table: write all options side by side, in none"
+                )
             near = _nearest(name, TABLE)
             raise ConfigurationError(
                 f"{shown(key)} in {path} is not an option: "

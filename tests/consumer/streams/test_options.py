@@ -89,6 +89,8 @@ def test_where_offsets_are(given: dict[str, Any], storage: str | None) -> None:
             "'groupid' is not an option of the old consumer: did you mean 'group.id'?",
         ),
         ({**GROUP, "auto.commit.enabled": "true"}, {}, "did you mean 'auto.commit.enable'?"),
+        ({**GROUP, "foo.bar": 1}, {}, "the old consumer: docs/streams.md has those that are"),
+        ({**GROUP, 5: 1}, {}, "5 is not an option of the old consumer"),
         ({**GROUP, "group_instance_id": "i"}, {}, "give group_instance_id as a keyword"),
         (
             {**GROUP, "auto.commit.enable": "perhaps"},
