@@ -90,8 +90,7 @@ class CoordinatorDriver:
     in the cap on owner paths. `inputs` records what the core is told. `ask(group, assignor, input,
     done)` has an assignor compute elsewhere, and calls `done` later, on the loop's thread
     (`zkcoord.assignors.pool`); it is needed where the options name any custom ones. With `roles` a
-    node is believed only where nobody else could have written it. `cpu_ns` is the clock of the time
-    that is spent on groups. `obstacles` says what keeps this coordinator from leading.
+    node is believed only where nobody else could have written it. `cpu_ns` is its work's clock.
     """
 
     def __init__(
@@ -358,6 +357,7 @@ class CoordinatorDriver:
             self.led_figures,
             self.topics,
             self.core.index.named,
+            self.meter.cpu_ns,
         )
         self.services.begin()
 

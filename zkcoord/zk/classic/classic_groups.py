@@ -12,6 +12,7 @@ is looked for again once there is room.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
@@ -109,6 +110,7 @@ class ClassicGroups:
         options: ClassicOptions = OPTIONS,
         makes_roots: bool = False,
         figures: ClassicFigures | None = None,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self._paths = ClassicPaths(layout)
         self._figures = figures if figures is not None else ClassicFigures()
@@ -128,7 +130,7 @@ class ClassicGroups:
         self._options = options
         self._makes_roots = makes_roots
         self._groups: dict[str, ServedClassicGroup] = {}
-        self._incoming = IncomingRequests(self._paths, self._read, self._asked)
+        self._incoming = IncomingRequests(self._paths, self._read, self._asked, clock, cpu_ns)
         self._refused: set[str] = set()
         self._has_begun = False
         self._tickets: dict[int, str] = {}
@@ -458,13 +460,16 @@ class ClassicGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        times = [] if self._edge.dead else [self._wakes.next_ms(), self._held.next_wake_ms()]
+        if self._edge.dead:
+            return None
+        times = (self._wakes.next_ms(), self._held.next_wake_ms(), self._incoming.next_wake_ms())
         return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         now = self._edge.clock()
         if not self._edge.dead:
+            self._incoming.turn()
             for ticket, ask in self._held.due(now, self._waits):
                 self._serve_held(ticket, ask)
         while not self._edge.dead and (group := self._wakes.pop(now)) is not None:

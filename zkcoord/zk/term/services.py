@@ -4,6 +4,7 @@ that members ask for, groups whose leader is a client, and topics.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from zkcoord.core.events import Record
@@ -21,8 +22,8 @@ from zkcoord.znodes.places import AskAt
 class TermServices:
     """Of one connection of a term. `groups` counts those of the core, `registered` says who is in
     one; `record` takes what people should know, `fenced` that another coordinator leads, `figures`
-    counts for all terms, `topics` serves with the topics that are `named` (None: with all). `lost`
-    must be called when the session is suspended.
+    counts for all terms, `topics` serves with the topics that are `named` (None: with all).
+    `cpu_ns` is the clock of the thread's work. `lost` must be called when the session is suspended.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class TermServices:
         figures: ClassicFigures,
         topics: TopicSourceOf | None = None,
         named: Callable[[], frozenset[str] | None] = lambda: None,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self._topics = (
             topics(port, Check(layout.epoch, fence), named, record, fenced)
@@ -63,6 +65,7 @@ class TermServices:
             registered,
             makes_roots=roles is not None,
             figures=figures,
+            cpu_ns=cpu_ns,
         )
 
     def begin(self) -> None:
