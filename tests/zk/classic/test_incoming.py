@@ -29,6 +29,7 @@ class World:
     now_ms: int = 0
     spent_ns: int = 0
     nodes: dict[str, bytes] = field(default_factory=dict)
+    strange: list[object] = field(default_factory=list)
     taken: list[str] = field(default_factory=list)
     waiting: list[tuple[Read, Callable[[tuple[ReadAnswer, ...]], None]]] = field(
         default_factory=list
@@ -36,7 +37,12 @@ class World:
 
     def __post_init__(self) -> None:
         self.requests = IncomingRequests(
-            PATHS, self._read, self._asked, lambda: self.now_ms, lambda: self.spent_ns
+            PATHS,
+            self._read,
+            self._asked,
+            self.strange.append,
+            lambda: self.now_ms,
+            lambda: self.spent_ns,
         )
 
     def _read(self, reads: Sequence[Read], then: Callable[[tuple[ReadAnswer, ...]], None]) -> None:

@@ -31,11 +31,13 @@ from zkcoord.zk.classic.served_group import (
     ServedClassicGroup,
 )
 from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
     AclEntry,
     Change,
     Check,
     Children,
     Delete,
+    Denied,
     Fired,
     GetChildren,
     GetData,
@@ -111,7 +113,9 @@ class ClassicGroups:
         makes_roots: bool = False,
         figures: ClassicFigures | None = None,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
+        reads_max: int = READS_PER_REQUEST_MAX,
     ) -> None:
+        self._reads_max = reads_max
         self._paths = ClassicPaths(layout)
         self._figures = figures if figures is not None else ClassicFigures()
         self._edge = Edge(
@@ -130,7 +134,6 @@ class ClassicGroups:
         self._options = options
         self._makes_roots = makes_roots
         self._groups: dict[str, ServedClassicGroup] = {}
-        self._incoming = IncomingRequests(self._paths, self._read, self._asked, clock, cpu_ns)
         self._refused: set[str] = set()
         self._has_begun = False
         self._tickets: dict[int, str] = {}
@@ -141,7 +144,9 @@ class ClassicGroups:
         self._confirming: dict[str, int] = {}  # tickets, by the names of requests
         self._untold: dict[str, tuple[str, str]] = {}  # groups and ids, by the names of requests
         self._strange = ToldOnce(record)
-        self._pins = Pins(self._paths, self._strange.tell)
+        tell = self._strange.tell
+        self._pins = Pins(self._paths, tell)
+        self._incoming = IncomingRequests(self._paths, self._read, self._asked, tell, clock, cpu_ns)
 
     @property
     def is_lost(self) -> bool:
@@ -196,13 +201,21 @@ class ClassicGroups:
         if not self._edge.dead:
             self._pins.read_all(self._edge.port, self._read_groups)
 
-    def _read(self, reads: Sequence[Read], then: Callable[[tuple[ReadAnswer, ...]], None]) -> None:
+    def _read(
+        self,
+        reads: Sequence[Read],
+        then: Callable[[tuple[ReadAnswer, ...]], None],
+        before: tuple[ReadAnswer, ...] = (),
+    ) -> None:
+        now, later = reads[: self._reads_max], reads[self._reads_max :]
+
         def read(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and not self._edge.dead:
-                then(result.answers)
+                answers = (*before, *result.answers)
+                self._read(later, then, answers) if later else then(answers)
 
         if not self._edge.dead:
-            self._edge.port.read(reads, read)
+            self._edge.port.read(now, read)
 
     def _read_groups(self) -> None:
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
@@ -250,6 +263,11 @@ class ClassicGroups:
             taken_back = SetData(self._paths.state(group), encode_state(decided), -1)
             self._edge.write([taken_back], lambda refused: None)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
+        for answer in (state, since, blobs, presence, ids):
+            if isinstance(answer, Denied):
+                where, why = self._paths.group(group), answer.error.value
+                why = f"not all of it can be read ({why}): see {where}"
+                self._strange.tell(Malformed("client-led group", group, why))
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         found = Found(
             decided,

@@ -23,7 +23,7 @@ from functools import partial
 
 from zkcoord.core.filing.fair_queue import REST_MS_MAX, REST_PER_WORK
 from zkcoord.core.model import Malformed
-from zkcoord.zk.port import Children, GetChildren, GetData, Node, Read, ReadAnswer
+from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.znodes.classic.documents import ClassicAsk, InParts, decode_ask
 from zkcoord.znodes.classic.paths import ClassicPaths, is_request
 
@@ -50,8 +50,8 @@ class InTurn:
 
 class IncomingRequests:
     """See the module. `read` asks ZooKeeper, and is answered in the order of what is asked, or
-    never; `asked(name, what it says)` takes them. `clock` is the port's, `cpu_ns` that of the time
-    that they take.
+    never; `asked(name, what it says)` takes them, `strange` what is none. `clock` is the port's,
+    `cpu_ns` that of the time that they take.
     """
 
     def __init__(
@@ -59,12 +59,14 @@ class IncomingRequests:
         paths: ClassicPaths,
         read: Reading,
         asked: Callable[[str, Heard], None],
+        strange: Callable[[Malformed], None],
         clock: Callable[[], int],
         cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self._paths = paths
         self._read = read
         self._asked = asked
+        self._strange = strange
         self._clock = clock
         self._cpu_ns = cpu_ns
         self._rested_at_ms = 0
@@ -87,6 +89,9 @@ class IncomingRequests:
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
             (answer,) = answers
+            if isinstance(answer, Denied):
+                why = f"they cannot be listed ({answer.error.value}): delete what is no request"
+                self._strange(Malformed("requests of gateways", self._paths.requests, why))
             names = answer.names if isinstance(answer, Children) else ()
             fresh = [name for name in names if is_request(name) and name not in self._seen]
             self._look_when(deque(fresh), [])

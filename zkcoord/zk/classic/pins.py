@@ -13,7 +13,8 @@ from zkcoord.znodes import names
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin
 
-PINS_PER_READ = 200
+PINS_PER_READ = 100
+"""A node may hold a megabyte, whatever it should be: so many fit into an answer."""
 
 
 class Pins:
