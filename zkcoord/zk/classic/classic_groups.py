@@ -20,6 +20,7 @@ from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicStat
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.edge import Edge, others_in
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.classic.holding import HeldJoins
@@ -110,7 +111,7 @@ class ClassicGroups:
         fenced: Callable[[str], None],
         registered: Callable[[str], Registrants] = lambda group: Registrants.NOBODY,
         options: ClassicOptions = OPTIONS,
-        makes_roots: bool = False,
+        roles: Roles | None = None,
         figures: ClassicFigures | None = None,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
         reads_max: int = READS_PER_REQUEST_MAX,
@@ -132,7 +133,7 @@ class ClassicGroups:
         )
         self._registered = registered
         self._options = options
-        self._makes_roots = makes_roots
+        self._roles = roles
         self._groups: dict[str, ServedClassicGroup] = {}
         self._refused: set[str] = set()
         self._has_begun = False
@@ -145,7 +146,7 @@ class ClassicGroups:
         self._untold: dict[str, tuple[str, str]] = {}  # groups and ids, by the names of requests
         self._strange = ToldOnce(record)
         tell = self._strange.tell
-        self._pins = Pins(self._paths, tell)
+        self._pins = Pins(self._paths, tell, roles)
         self._incoming = IncomingRequests(self._paths, self._read, self._asked, tell, clock, cpu_ns)
 
     @property
@@ -184,7 +185,7 @@ class ClassicGroups:
 
     def begin(self) -> None:
         """Read what there is. Where there are roles nobody else makes the roots."""
-        self._make_roots(list(self._paths.roots()) if self._makes_roots else [])
+        self._make_roots(list(self._paths.roots()) if self._roles is not None else [])
 
     def lost(self) -> None:
         """The connection is gone: answers still to come mean nothing."""

@@ -65,7 +65,7 @@ class TermServices:
             record,
             fenced,
             registered,
-            makes_roots=roles is not None,
+            roles=roles,
             figures=figures,
             cpu_ns=cpu_ns,
             reads_max=reads_max,
