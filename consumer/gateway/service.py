@@ -111,7 +111,7 @@ class Gateway:
         self.front = MembersFront(self.members, self._spawn)
         self.groups = self._wire_groups()
         storing = Storing(self.store, self.pool.submit, self.members.post)
-        self.led = led_groups(self.session, options, zk.acl, storing, self.front.answered)
+        self.led = led_groups(self.session, options, zk, storing, self.front.answered)
         self.entrance = MembersEntrance(self.groups, self.led, options.keeps_in_kafka)
         self.front.entrance = self.entrance
         work = self._run, self._ask_members, self.led.delete

@@ -51,6 +51,7 @@ SHAPES = {
     "flapping": "9 groups of all of 20,000 partitions, 10 members each that come and go",
     "wide": "14 members that name different assignors, on a topic of 70,000 partitions",
     "registrations": "200 members with 2,000 topics each, written again and again",
+    "requests": "requests about groups that clients lead: 10,000 leave in each",
     "asking": f"{ASKERS} clients that ask for /groups and /metrics in a loop, beside many groups",
     "slow": f"{SLOW_CONNECTIONS} connections that send their request's head slowly",
 }

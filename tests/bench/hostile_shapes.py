@@ -5,6 +5,8 @@ python -m tests.bench.hostile_shapes HOSTS SHAPE SIZE     (orders on standard in
 
 patterns     one session registers members, each with a white list that takes long for each
              topic's name, and topics come
+requests     requests about groups that clients lead, as a gateway makes them: each says that very
+             many members leave, whom nobody knows
 flapping     groups of all topics whose members come and go, and acknowledge nothing
 wide         one group of one very wide topic, whose members name different assignors, come and go
 
@@ -20,12 +22,16 @@ from itertools import count, cycle
 from tests.bench.scale_poisoner import Poison, obey
 from tests.bench.scale_wire import Hub, WirePort
 from tests.bench.scale_world import LAYOUT, Member, Seeder, member_name, registration
+from zkcoord.core.classic.requests import ClassicLeave, Leaver
 from zkcoord.core.model import Pattern, PatternKind, Subscription
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import Create, Delete, MultiResult, Op
 from zkcoord.znodes import codec
+from zkcoord.znodes.classic.documents import ClassicAsk, encode_ask
+from zkcoord.znodes.classic.paths import ClassicPaths, request_name
 from zkcoord.znodes.strict_json import to_bytes
 
+CLASSIC = ClassicPaths(LAYOUT)
 TIMEOUT_MS = 60_000
 STIR_S = 0.05
 BOMB = "((.?){31}){31}"
@@ -208,7 +214,30 @@ class Registrations(Poison):
             self.seeder.multi(self.port, [Delete(path)])
 
 
+class Requests(Poison):
+    """Requests of no gateway, each of which names as many members as one may."""
+
+    leavers, at_once = 10_000, 5
+
+    def __init__(self, hub: Hub, seeder: Seeder, size: str) -> None:
+        super().__init__(hub, seeder)
+        seeder.make(CLASSIC.roots())
+        self.port = seeder.session()
+        leaving = tuple(Leaver(f"m{number}", None, "") for number in range(self.leavers))
+        (self.data,) = encode_ask(ClassicAsk("nobodys", ClassicLeave(leaving)))
+
+    def stir(self) -> None:
+        paths = [CLASSIC.request(request_name()) for _ in range(self.at_once)]
+        self.seeder.multi(self.port, [Create(path, self.data, ephemeral=True) for path in paths])
+        self.hub.run_for(STIR_S)
+
+    def off(self) -> None:
+        self.port.close()
+        self.hub.run_for(1.0)
+
+
 SHAPES = {
+    "requests": Requests,
     "patterns": Patterns,
     "flapping": Flapping,
     "wide": Wide,

@@ -16,6 +16,7 @@ from zkcoord.core.model import Subscription
 from zkcoord.zk.kazoo_port import connection
 from zkcoord.zk.port import GetChildren
 from zkcoord.znodes import codec
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import parents
 
 T0, T1 = tps("t", 0, 1)
@@ -178,6 +179,35 @@ def test_nodes_whose_answers_are_larger_than_any_frame(
     rig.member("o", "t", group="other").fetches(T0, T1)
     c.wait(lambda: len(c.records("malformed")) == 50, "their names")
     assert c.leads and len(c.terms("elected")) == 1
+
+
+@pytest.mark.parametrize("where", ["ids", "channels", "a channel", "requests of gateways"])
+def test_names_that_are_together_larger_than_any_frame(
+    rig: Rig, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ZooKeeper says how many children a node has, and not how long their names are (here a limit
+    of 2 MiB; as shipped, 140 names of a megabyte would do). Whoever may make them costs no other
+    group anything.
+    """
+    monkeypatch.setattr(connection, "FRAME_BYTES_MAX", 2 * 1024 * 1024)
+    rig.topic("t", 2)
+    classic = ClassicPaths(rig.layout)
+    parent = {
+        "ids": rig.layout.ids(GROUP),
+        "channels": rig.layout.channels(GROUP),
+        "a channel": rig.layout.channel(GROUP, "somebody"),
+        "requests of gateways": classic.requests,
+    }[where]
+    for path in (*parents(rig.layout.registration(GROUP, "x")), *classic.roots(), parent):
+        rig.zk.ensure_path(path)
+    hand = rig.client()
+    for number in range(5):
+        hand.create(f"{parent}/{'x' * 500_000}{number}")
+    c = rig.coordinator()
+    rig.member("o", "t", group="other").fetches(T0, T1)
+    assert c.leads and len(c.terms("elected")) == 1
+    if where != "a channel":
+        assert any("TooLarge" in str(r) or "larger" in str(r) for r in c.records("malformed"))
 
 
 def test_a_group_with_registrations_in_the_other_layout(rig: Rig) -> None:

@@ -364,6 +364,18 @@ def test_what_is_no_recording_is_refused_in_one_sentence(
     assert said in err and err.count("\n") == 1 and err.startswith("zkcoord replay: ")
 
 
+def test_a_recording_that_was_changed_is_refused_by_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each value is of its type, and no coordinator is ever told it: the core checks it no more."""
+    lines = of_transcript("shared_group")
+    changed = [line.replace(b"legacy-roundrobin-0.8", b"somebodys") for line in lines]
+    assert changed != lines
+    assert main(["replay", "-q", str(written(tmp_path, changed))]) == 1
+    err = capsys.readouterr().err
+    assert "is nothing that a coordinator is told (KeyError)" in err and err.count("\n") == 1
+
+
 def test_without_a_path_it_is_the_journals_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

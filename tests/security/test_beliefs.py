@@ -11,7 +11,7 @@ from kazoo.security import ACL, make_acl, make_digest_acl_credential
 
 from consumer.core import messages as msg
 from tests.harness.zookeeper import disconnect
-from tests.protocol.rig import GROUP, Rig, tps
+from tests.protocol.rig import GROUP, Coordinator, Rig, tps
 from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
 from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest
 from zkcoord.coordinator.acl_check import look_at_acls
@@ -19,6 +19,8 @@ from zkcoord.core.model import GroupMode, Mode, Request, RequestKind
 from zkcoord.errors import RefusedError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes import codec
+from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.paths import Layout
 
@@ -97,6 +99,35 @@ def test_a_request_that_a_member_can_have_made_is_not_taken_up(rig: Rig, app: Ka
     assert apply(rig) == 0
     rig.zk.create(rig.layout.request_prefix(GROUP), ask, acl=acl_of("r"), sequence=True)
     c.wait(lambda: rig.names(rig.layout.requests(GROUP)) == [], "that it is taken up")
+
+
+@BOTH
+def test_a_pin_that_a_member_can_have_made_is_nobodys_word(
+    rig: Rig, app: KazooClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who runs a group is an operator's word, too: else clients would be refused, or sent over."""
+    older(rig)
+    paths = ClassicPaths(rig.layout)
+    for path in (*paths.above_pins(), paths.groups, paths.requests):
+        app.create(path, b"", acl=acl_of("rc"))
+    said = encode_pin(Pin(Machine.COORDINATED, "operator"))
+    app.create(paths.pin("before"), said, acl=acl_of("r"))
+    c = rig.coordinator()
+    c.wait(lambda: len(named(c, "pin of a group")) == 1, "its name")
+    app.create(paths.pin("after"), said, acl=acl_of("r"))
+    c.wait(lambda: len(named(c, "pin of a group")) == 2, "the name of the later one")
+    assert not any(c.ask(lambda name=name: pin_of(c, name)) for name in ("before", "after"))
+    assert apply(rig) == 0
+    told = capsys.readouterr().out
+    assert paths.pin("before") in told and "others than coordinators could make it" in told
+    rig.zk.set(paths.pin("after"), said)
+    c.wait(lambda: c.ask(lambda: pin_of(c, "after")) is Machine.COORDINATED, "that it counts")
+
+
+def pin_of(c: Coordinator, group: str) -> Machine | None:
+    """What a coordinator takes to be said of a group."""
+    assert c.driver.services is not None
+    return c.driver.services.classic._pins.of(group)
 
 
 @BOTH

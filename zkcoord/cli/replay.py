@@ -177,7 +177,7 @@ def _to_script(found: list[Recording], args: argparse.Namespace) -> int:
         )
     text = script(found[0], args.group)
     try:
-        args.to_script.write_text(text, encoding="utf-8")
+        args.to_script.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigurationError(
             f"{args.to_script} cannot be written ({error.strerror}): name another file with"

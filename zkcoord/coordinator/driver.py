@@ -6,8 +6,7 @@ connected session stands for election; the winner mirrors the world into the cor
 what the core says. Ends of a term: the session expired, a write was fenced, the leader node is gone
 or another's, no contact for 2/3 of the session timeout, or `stop`. Each ends the same way: the
 session is closed, all state is dropped, and a new session stands again. One whose leader node was
-taken away (it was asked to step down) lets the others go first: it tries again when one of them has
-led, or after `YIELD_MS`.
+taken away (to step down) lets others go first: it tries when one of them led, or after `YIELD_MS`.
 """
 
 from __future__ import annotations
@@ -90,8 +89,7 @@ class CoordinatorDriver:
     in the cap on owner paths. `inputs` records what the core is told. `ask(group, assignor, input,
     done)` has an assignor compute elsewhere, and calls `done` later, on the loop's thread
     (`zkcoord.assignors.pool`); it is needed where the options name any custom ones. With `roles` a
-    node is believed only where nobody else could have written it. `cpu_ns` is the clock of the time
-    that is spent on groups. `obstacles` says what keeps this coordinator from leading.
+    node is believed only where nobody else could have written it. `cpu_ns` is its work's clock.
     """
 
     def __init__(
@@ -358,6 +356,8 @@ class CoordinatorDriver:
             self.led_figures,
             self.topics,
             self.core.index.named,
+            self.meter.cpu_ns,
+            self.reads_max,
         )
         self.services.begin()
 

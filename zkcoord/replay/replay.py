@@ -23,6 +23,18 @@ from zkcoord.errors import ReplayError
 
 LATER_REPORTS = frozenset({"configuration"})
 LATER_WORDS = frozenset(KNOWS)
+UNFOUNDED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What the core may raise that is told what no decoder of nodes lets through."""
+
 LINE_BYTES_MAX = 256 * 1024 * 1024
 
 _WORDS = codec(tuple[str, ...])
@@ -190,7 +202,7 @@ class Replay:
             if not found.inputs:
                 found.began_ms = step.event.now_ms
             before(step.event)
-            actions = self.core.step(step.event)
+            actions = self._step(step)
             found.inputs += 1
             found.now_ms = step.event.now_ms
             found.writes += sum(isinstance(action, Write) for action in actions)
@@ -204,6 +216,16 @@ class Replay:
                 return
             yield step, actions
         found.end, found.complete = self.recording.end, self.recording.complete
+
+    def _step(self, step: ReplayStep) -> list[Action]:
+        try:
+            return self.core.step(step.event)
+        except UNFOUNDED as error:
+            raise ReplayError(
+                f"line {step.line} of {self.recording.name} is nothing that a coordinator is told"
+                f" ({type(error).__name__}): the file was changed or damaged; if it was not, please"
+                " report it"
+            ) from error
 
     def run(self) -> ReplayResult:
         """To the end, without watching."""

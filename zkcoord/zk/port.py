@@ -40,6 +40,7 @@ class ZkError(enum.Enum):
     NO_AUTH = "NoAuth"
     QUOTA_EXCEEDED = "QuotaExceeded"
     NO_CHILDREN_FOR_EPHEMERALS = "NoChildrenForEphemerals"
+    TOO_LARGE = "TooLarge"
     OTHER = "Other"
 
 
@@ -189,7 +190,9 @@ class Missing:
 
 @value
 class Denied:
-    """The node cannot be read (ACL or another refusal)."""
+    """The node cannot be read (ACL or another refusal; what is larger than any answer that is taken
+    is `TOO_LARGE`).
+    """
 
     error: ZkError
 

@@ -12,20 +12,22 @@ from consumer.gateway.options import GatewayOptions
 from consumer.gateway.own_session import OwnSession
 from consumer.gateway.wire.requests import Answer
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.port import AclEntry
+from zkcoord.zk.options import ZkOptions
 
 
 def led_groups(
     session: OwnSession,
     options: GatewayOptions,
-    acl: tuple[AclEntry, ...],
+    zk: ZkOptions,
     storing: Storing,
     answer: Callable[[int, Answer], None],
 ) -> LedGroups:
     """Those of a gateway."""
     layout, limits, times = options.layout, options.limits, options.times
     own = str(Address(options.host, options.listen.port))
-    return LedGroups(session, layout, acl, storing, boot_ms, answer, _random, limits, times, own)
+    led = LedGroups(session, layout, zk.acl, storing, boot_ms, answer, _random, limits, times, own)
+    led.watching.pins.roles = zk.roles
+    return led
 
 
 def _random() -> str:

@@ -17,7 +17,7 @@ from zkcoord.zk.kazoo_port.connection import EdgeClient, EdgeConnection
 from zkcoord.zk.kazoo_port.observer import SessionEnd
 from zkcoord.zk.kazoo_port.watch_events import AT_ONCE_MAX
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Change
+from zkcoord.zk.port import Change, Denied, GetChildren, ReadDone, ZkError
 
 READ_S = 5.0
 DATA = Change.DATA.value
@@ -163,3 +163,26 @@ def test_what_is_no_event_drops_the_connection_after_those_before_it_are_told(
         for _ in range(2):
             connection._read_socket(READ_S)
     assert told.of == ["/a"]
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+def test_an_answer_that_is_too_large_and_cannot_be_asked_for_in_parts_is_passed_over(
+    wire: tuple[EdgeConnection, socket.socket, Told], reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several reads less is asked for at once. What comes behind is heard."""
+    monkeypatch.setattr("zkcoord.zk.kazoo_port.connection.FRAME_BYTES_MAX", 1_000)
+    monkeypatch.setattr("zkcoord.zk.kazoo_port.too_large.BYTES_AT_ONCE", 500)
+    connection, server, told = wire
+    request = wire_requests.read_request("", [GetChildren("/names")] * reads)
+    found: list[object] = []
+    connection.client._pending.append((request, Call(request, found.append), 5))
+    server.sendall(frame(5, b"x" * 5_000) + event("/behind"))
+    if reads > 1:
+        with pytest.raises(ConnectionDropped):
+            connection._read_socket(READ_S)
+        assert connection.answer_too_large and not found
+        return
+    connection._read_socket(READ_S)
+    assert found == [ReadDone((Denied(ZkError.TOO_LARGE),))]
+    connection._read_socket(READ_S)
+    assert told.of == ["/behind"]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import GroupState
+from zkcoord.errors import UnavailableError
 from zkcoord.zk.kazoo_port import connection
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync import group_snapshot
@@ -41,6 +42,22 @@ def test_a_group_with_too_many_nodes_is_counted_and_not_listed(
         ("group", "wide")
     ] * 2 and "6 nodes below /consumers/groups/wide/ids" in wide.malformed[0].reason
     assert [(bad.what, bad.name) for bad in narrow.malformed] == [("registration", "0")]
+
+
+def test_names_too_large_for_any_answer_are_said_to_be_so(
+    zk_hosts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FRAME_BYTES_MAX", 2 * 1024 * 1024)
+    client = connect(zk_hosts)
+    client.ensure_path(LAY.ids("g"))
+    for number in range(5):
+        client.create(f"{LAY.ids('g')}/{'x' * 500_000}{number}")
+    with (
+        SyncClient(ZkOptions(zk_hosts)) as reader,
+        pytest.raises(UnavailableError, match=f"{LAY.ids('g')} .* larger than any answer"),
+    ):
+        group_snapshot.describe_group(reader, LAY, "g")
+    disconnect(client)
 
 
 def test_nodes_too_large_for_one_answer_are_read_a_few_at_a_time(

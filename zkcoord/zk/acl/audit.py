@@ -22,6 +22,7 @@ from zkcoord.zk.port import (
     Missing,
     Node,
 )
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, parents
 
 from .client import AclClient
@@ -146,6 +147,8 @@ def doubtful(client: AclClient, found: AclAudit) -> tuple[str, ...]:
                 places += [layout.mode(name), layout.requests(name)]
             elif parents(layout.leader)[-1] == above:
                 places.append(layout.leader)
+            if finding.path in (layout.epoch, *ClassicPaths(layout).above_pins()):
+                places += _below(client, [ClassicPaths(layout).pins])
     nodes = zip(places, client.nodes.read([GetData(path) for path in places]), strict=True)
     return tuple(
         path

@@ -12,6 +12,7 @@ is looked for again once there is room.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
@@ -19,6 +20,7 @@ from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicStat
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.edge import Edge, others_in
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
 from zkcoord.zk.classic.holding import HeldJoins
@@ -30,11 +32,13 @@ from zkcoord.zk.classic.served_group import (
     ServedClassicGroup,
 )
 from zkcoord.zk.port import (
+    READS_PER_REQUEST_MAX,
     AclEntry,
     Change,
     Check,
     Children,
     Delete,
+    Denied,
     Fired,
     GetChildren,
     GetData,
@@ -107,9 +111,12 @@ class ClassicGroups:
         fenced: Callable[[str], None],
         registered: Callable[[str], Registrants] = lambda group: Registrants.NOBODY,
         options: ClassicOptions = OPTIONS,
-        makes_roots: bool = False,
+        roles: Roles | None = None,
         figures: ClassicFigures | None = None,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+        reads_max: int = READS_PER_REQUEST_MAX,
     ) -> None:
+        self._reads_max = reads_max
         self._paths = ClassicPaths(layout)
         self._figures = figures if figures is not None else ClassicFigures()
         self._edge = Edge(
@@ -126,9 +133,8 @@ class ClassicGroups:
         )
         self._registered = registered
         self._options = options
-        self._makes_roots = makes_roots
+        self._roles = roles
         self._groups: dict[str, ServedClassicGroup] = {}
-        self._incoming = IncomingRequests(self._paths, self._read, self._asked)
         self._refused: set[str] = set()
         self._has_begun = False
         self._tickets: dict[int, str] = {}
@@ -139,7 +145,9 @@ class ClassicGroups:
         self._confirming: dict[str, int] = {}  # tickets, by the names of requests
         self._untold: dict[str, tuple[str, str]] = {}  # groups and ids, by the names of requests
         self._strange = ToldOnce(record)
-        self._pins = Pins(self._paths, self._strange.tell)
+        tell = self._strange.tell
+        self._pins = Pins(self._paths, tell, roles)
+        self._incoming = IncomingRequests(self._paths, self._read, self._asked, tell, clock, cpu_ns)
 
     @property
     def is_lost(self) -> bool:
@@ -177,7 +185,7 @@ class ClassicGroups:
 
     def begin(self) -> None:
         """Read what there is. Where there are roles nobody else makes the roots."""
-        self._make_roots(list(self._paths.roots()) if self._makes_roots else [])
+        self._make_roots(list(self._paths.roots()) if self._roles is not None else [])
 
     def lost(self) -> None:
         """The connection is gone: answers still to come mean nothing."""
@@ -194,13 +202,21 @@ class ClassicGroups:
         if not self._edge.dead:
             self._pins.read_all(self._edge.port, self._read_groups)
 
-    def _read(self, reads: Sequence[Read], then: Callable[[tuple[ReadAnswer, ...]], None]) -> None:
+    def _read(
+        self,
+        reads: Sequence[Read],
+        then: Callable[[tuple[ReadAnswer, ...]], None],
+        before: tuple[ReadAnswer, ...] = (),
+    ) -> None:
+        now, later = reads[: self._reads_max], reads[self._reads_max :]
+
         def read(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and not self._edge.dead:
-                then(result.answers)
+                answers = (*before, *result.answers)
+                self._read(later, then, answers) if later else then(answers)
 
         if not self._edge.dead:
-            self._edge.port.read(reads, read)
+            self._edge.port.read(now, read)
 
     def _read_groups(self) -> None:
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
@@ -248,6 +264,11 @@ class ClassicGroups:
             taken_back = SetData(self._paths.state(group), encode_state(decided), -1)
             self._edge.write([taken_back], lambda refused: None)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
+        for answer in (state, since, blobs, presence, ids):
+            if isinstance(answer, Denied):
+                where, why = self._paths.group(group), answer.error.value
+                why = f"not all of it can be read ({why}): see {where}"
+                self._strange.tell(Malformed("client-led group", group, why))
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         found = Found(
             decided,
@@ -458,13 +479,16 @@ class ClassicGroups:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        times = [] if self._edge.dead else [self._wakes.next_ms(), self._held.next_wake_ms()]
+        if self._edge.dead:
+            return None
+        times = (self._wakes.next_ms(), self._held.next_wake_ms(), self._incoming.next_wake_ms())
         return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         now = self._edge.clock()
         if not self._edge.dead:
+            self._incoming.turn()
             for ticket, ask in self._held.due(now, self._waits):
                 self._serve_held(ticket, ask)
         while not self._edge.dead and (group := self._wakes.pop(now)) is not None:

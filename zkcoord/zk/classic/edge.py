@@ -16,6 +16,7 @@ from zkcoord.zk.port import (
     Committed,
     Create,
     Delete,
+    Denied,
     GetChildren,
     MultiResult,
     Op,
@@ -111,6 +112,8 @@ class Edge:
 
 
 def others_in(ids: ReadAnswer) -> bool:
-    """Whether anybody is registered in a group whom the coordinator assigns."""
+    """Whether anybody is registered in a group whom the coordinator assigns, or may be."""
+    if isinstance(ids, Denied):
+        return True
     found = ids.names if isinstance(ids, Children) else ()
     return any(is_member(name) and name != KEEPER for name in found)

@@ -6,22 +6,31 @@ up first.
 Bounded: so many requests are read at a time and wait. What does not fit is looked for again once
 there is room. One that is in parts is read part by part, which may be megabytes, and those that
 were made after it wait for that.
+
+A request may name thousands of members, and all groups wait while it is taken up: so requests are
+taken up for `ASKS_TURN_MS` of a turn of the loop. One that takes longer ends the turn, and the next
+one waits until others have had the thread for `REST_PER_WORK` times as long (`REST_MS_MAX` at
+most), as it is among groups (`core/filing/fair_queue.py`).
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from zkcoord.core.filing.fair_queue import REST_MS_MAX, REST_PER_WORK
 from zkcoord.core.model import Malformed
-from zkcoord.zk.port import Children, GetChildren, GetData, Node, Read, ReadAnswer
+from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.znodes.classic.documents import ClassicAsk, InParts, decode_ask
 from zkcoord.znodes.classic.paths import ClassicPaths, is_request
 
+ASKS_TURN_MS = 5
 READS_AT_ONCE_MAX = 64
 REQUESTS_WAITING_MAX = 20_000
+NS_PER_MS = 1_000_000
 
 Reading = Callable[[Sequence[Read], Callable[[tuple[ReadAnswer, ...]], None]], None]
 Heard = ClassicAsk | Malformed
@@ -29,28 +38,39 @@ Heard = ClassicAsk | Malformed
 
 @dataclass(slots=True, eq=False)
 class InTurn:
-    """A request that is being read. `heard`: what it says (None: it is gone, or was answered);
-    `parts`: how many it has, which are read when its turn comes (`begun`).
+    """A request that is being read. `data`: what it says (None: it is gone, or was answered), as
+    far as it `is_read`; `parts`: how many it has beside its node, once that is known.
     """
 
     name: str
     is_read: bool = False
-    heard: Heard | None = None
+    data: bytes | None = None
     parts: int = 0
-    begun: bool = False
 
 
 class IncomingRequests:
     """See the module. `read` asks ZooKeeper, and is answered in the order of what is asked, or
-    never; `asked(name, what it says)` takes them.
+    never; `asked(name, what it says)` takes them, `strange` what is none. `clock` is the port's,
+    `cpu_ns` that of the time that they take.
     """
 
     def __init__(
-        self, paths: ClassicPaths, read: Reading, asked: Callable[[str, Heard], None]
+        self,
+        paths: ClassicPaths,
+        read: Reading,
+        asked: Callable[[str, Heard], None],
+        strange: Callable[[Malformed], None],
+        clock: Callable[[], int],
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self._paths = paths
         self._read = read
         self._asked = asked
+        self._strange = strange
+        self._clock = clock
+        self._cpu_ns = cpu_ns
+        self._rested_at_ms = 0
+        self._left_ns = ASKS_TURN_MS * NS_PER_MS
         self._waiting: deque[str] = deque()
         self._turns: deque[InTurn] = deque()
         self._seen: set[str] = set()
@@ -69,6 +89,9 @@ class IncomingRequests:
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
             (answer,) = answers
+            if isinstance(answer, Denied):
+                why = f"they cannot be listed ({answer.error.value}): delete what is no request"
+                self._strange(Malformed("requests of gateways", self._paths.requests, why))
             names = answer.names if isinstance(answer, Children) else ()
             fresh = [name for name in names if is_request(name) and name not in self._seen]
             self._look_when(deque(fresh), [])
@@ -135,13 +158,9 @@ class IncomingRequests:
     def _look(self, turn: InTurn) -> None:
         def read(answers: tuple[ReadAnswer, ...]) -> None:
             (node,) = answers
-            if not isinstance(node, Node) or node.stat.version:
-                return self._has(turn, None)  # its gateway is gone, or it was answered
-            ask = decode_ask(turn.name, node.data)
-            if isinstance(ask, InParts):
-                turn.parts = ask.parts
-                return self._in_turn()
-            return self._has(turn, ask)
+            # None: its gateway is gone, or it was answered
+            fresh = isinstance(node, Node) and not node.stat.version
+            self._has(turn, node.data if isinstance(node, Node) and fresh else None)
 
         self._read([GetData(self._paths.request(turn.name))], read)
 
@@ -152,24 +171,51 @@ class IncomingRequests:
                 return self._has(turn, None)
             if at < turn.parts:
                 return self._look_at_parts(turn, found + node.data, at + 1)
-            ask = decode_ask(turn.name, found + node.data)
-            if isinstance(ask, InParts):
-                ask = Malformed("request of a gateway", turn.name, "its parts are in parts")
-            return self._has(turn, ask)
+            return self._has(turn, found + node.data)
 
         self._read([GetData(self._paths.part(turn.name, at))], read)
 
-    def _has(self, turn: InTurn, heard: Heard | None) -> None:
-        turn.is_read, turn.heard = True, heard
+    def _has(self, turn: InTurn, data: bytes | None) -> None:
+        turn.is_read, turn.data = True, data
         self._in_turn()
+
+    @property
+    def _next_is_read(self) -> bool:
+        return bool(self._turns) and self._turns[0].is_read
+
+    def next_wake_ms(self) -> int | None:
+        """When `turn` has something to do: some are read, and were left for a later turn."""
+        return max(self._rested_at_ms, self._clock()) if self._next_is_read else None
+
+    def turn(self) -> None:
+        """A turn of the loop begins: go on."""
+        self._left_ns = ASKS_TURN_MS * NS_PER_MS
+        if self._next_is_read:
+            self._in_turn()
 
     def _in_turn(self) -> None:
         """Those of which all that were made before are read."""
-        while self._turns and self._turns[0].is_read:
-            turn = self._turns.popleft()
-            if turn.heard is not None:
-                self._asked(turn.name, turn.heard)
-        if self._turns and self._turns[0].parts and not self._turns[0].begun:
-            self._turns[0].begun = True
-            self._look_at_parts(self._turns[0])
+        while self._next_is_read and self._left_ns > 0 and self._clock() >= self._rested_at_ms:
+            began_ns = self._cpu_ns()
+            self._hear(self._turns[0])
+            self._spent(self._cpu_ns() - began_ns)
         self._go_on()
+
+    def _spent(self, took_ns: int) -> None:
+        self._left_ns -= took_ns
+        took_ms = took_ns // NS_PER_MS
+        if took_ms >= ASKS_TURN_MS:
+            self._rested_at_ms = self._clock() + min(took_ms * REST_PER_WORK, REST_MS_MAX)
+
+    def _hear(self, turn: InTurn) -> None:
+        """The first of them. Of one that is in parts these are read now."""
+        heard = None if turn.data is None else decode_ask(turn.name, turn.data)
+        if isinstance(heard, InParts) and not turn.parts:
+            turn.parts, turn.is_read = heard.parts, False
+            return self._look_at_parts(turn)
+        if isinstance(heard, InParts):
+            heard = Malformed("request of a gateway", turn.name, "its parts are in parts")
+        self._turns.popleft()
+        if heard is not None:
+            self._asked(turn.name, heard)
+        return None

@@ -1,19 +1,37 @@
 """The pins of groups (`znodes/classic/pin.py`) as they are now: read whole, then each again when it
 changes. For a coordinator and for gateways; on the loop of the port that they watch by.
+
+They are operators' words: with roles one counts only where nobody but coordinators can have made
+it, or what is above it; else it is named, and says nothing (`zkcoord acl apply` mends that).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from zkcoord.core.model import Malformed
-from zkcoord.zk.port import Children, GetChildren, GetData, Node, Port, ReadDone, ReadResult
+from zkcoord.zk.acl.belief import Belief
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.port import (
+    AclsDone,
+    AclsResult,
+    Children,
+    GetChildren,
+    GetData,
+    Missing,
+    Node,
+    Port,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+)
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin
 
-PINS_PER_READ = 200
+PINS_PER_READ = 100
+"""A node may hold a megabyte, whatever it should be: so many fit into an answer."""
 
 
 class Pins:
@@ -21,9 +39,16 @@ class Pins:
     of each group whose pin was read, or is gone.
     """
 
-    def __init__(self, paths: ClassicPaths, strange: Callable[[Malformed], None]) -> None:
+    def __init__(
+        self,
+        paths: ClassicPaths,
+        strange: Callable[[Malformed], None],
+        roles: Roles | None = None,
+    ) -> None:
         self._paths = paths
         self._strange = strange
+        self.roles = roles
+        self._changes: dict[str, int] = {}
         self._port: Port | None = None
         self._pins: dict[str, Pin] = {}
         self.are_known = False
@@ -39,6 +64,7 @@ class Pins:
         connection is lost.
         """
         self._port = port
+        self._changes.clear()
 
         def listed(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and port is self._port:
@@ -61,21 +87,57 @@ class Pins:
 
         def read(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and port is self._port:
-                for group, node in zip(now, result.answers, strict=True):
-                    self._found(group, node)
-                self._read(port, later, then)
+                self._judge(port, now, result.answers, judged)
+
+        def judged(answers: Sequence[ReadAnswer]) -> None:
+            for group, node in zip(now, answers, strict=True):
+                self._found(group, node)
+            self._read(port, later, then)
 
         return port.read([GetData(self._paths.pin(group)) for group in now], read)
 
     def changed(self, group: str) -> None:
         """A pin came, changed or went."""
         if self._port is not None:
+            number = self._changes[group] = self._changes.get(group, 0) + 1
             path = self._paths.pin(group)
-            self._port.read([GetData(path)], partial(self._again, self._port, group))
+            self._port.read([GetData(path)], partial(self._again, self._port, group, number))
 
-    def _again(self, port: Port, group: str, result: ReadResult) -> None:
+    def _again(self, port: Port, group: str, number: int, result: ReadResult) -> None:
+        def judged(answers: Sequence[ReadAnswer]) -> None:
+            if self._changes.get(group) == number:  # else it is read once more
+                del self._changes[group]
+                self._found(group, answers[0])
+
         if isinstance(result, ReadDone) and port is self._port:
-            self._found(group, result.answers[0])
+            self._judge(port, [group], result.answers, judged)
+
+    def _judge(
+        self,
+        port: Port,
+        groups: Sequence[str],
+        answers: Sequence[ReadAnswer],
+        then: Callable[[Sequence[ReadAnswer]], None],
+    ) -> None:
+        """Have `then` hear the answers: without pins that others can have made."""
+        said = [g for g, answer in zip(groups, answers, strict=True) if isinstance(answer, Node)]
+        roles, above = self.roles, (self._paths.layout.epoch, *self._paths.above_pins())
+        if roles is None or not said:
+            return then(answers)
+
+        def answered(result: AclsResult) -> None:
+            if not isinstance(result, AclsDone) or port is not self._port:
+                return
+            belief, found = Belief(roles, result.answers[0]), iter(result.answers)
+            wrong = next(filter(None, [belief.closed(path, next(found)) for path in above]), "")
+            own = {g: wrong or belief.closed(self._paths.pin(g), next(found)) for g in said}
+            for group in filter(own.get, own):
+                why = f"not only coordinators can have made it: {own[group]}"
+                self._strange(Malformed("pin of a group", group, why))
+            pairs = zip(groups, answers, strict=True)
+            then([Missing() if own.get(group) else answer for group, answer in pairs])
+
+        return port.acls([*above, *map(self._paths.pin, said)], answered)
 
     def _found(self, group: str, answer: object) -> None:
         pin = decode_pin(group, answer.data) if isinstance(answer, Node) else None

@@ -60,6 +60,7 @@ from zkcoord.zk.kazoo_port import wire_requests
 from zkcoord.zk.kazoo_port.call import Call
 from zkcoord.zk.kazoo_port.observer import SessionEnd, SessionObserver
 from zkcoord.zk.kazoo_port.sockets import EdgeHandler, quiet_logger, wait_ready
+from zkcoord.zk.kazoo_port.too_large import refusal_instead
 from zkcoord.zk.kazoo_port.watch_events import events_together
 from zkcoord.zk.kazoo_port.wire_requests import CLOSE_REQUEST, Result, WireRequest
 from zkcoord.zk.options import ZkOptions
@@ -226,6 +227,12 @@ class EdgeConnection(ConnectionHandler):
 
     def _read(self, length: int, timeout: float) -> bytes:
         """The next `length` bytes. Reads ahead: `idle` knows what is left over."""
+        if length > FRAME_BYTES_MAX:
+            refusal = refusal_instead(
+                length, self.client._pending, lambda count: self._read(count, timeout)
+            )
+            if refusal:
+                return refusal
         if not 0 <= length <= FRAME_BYTES_MAX:
             self.answer_too_large = length > FRAME_BYTES_MAX
             raise self._drop(

@@ -65,6 +65,9 @@ CREATE, DELETE, SET_DATA, CHECK, EXISTS, GET_DATA, GET_CHILDREN, ERROR = 1, 2, 5
 EPHEMERAL_FLAG, SEQUENTIAL_FLAG = 1, 2
 
 NO_NODE, UNIMPLEMENTED, SESSION_EXPIRED, SESSION_MOVED, SASL_REQUIRED = -101, -6, -112, -118, -124
+TOO_LARGE = -(2**31)
+"""Ours, of no server: the answer was passed over, for it is larger than is taken."""
+
 NAMED_CODES: dict[int, ZkError] = {
     NO_NODE: ZkError.NO_NODE,
     -102: ZkError.NO_AUTH,
@@ -73,6 +76,7 @@ NAMED_CODES: dict[int, ZkError] = {
     -110: ZkError.NODE_EXISTS,
     -111: ZkError.NOT_EMPTY,
     -125: ZkError.QUOTA_EXCEEDED,
+    TOO_LARGE: ZkError.TOO_LARGE,
 }
 """Error codes that zkcoord tells apart; every other one is `ZkError.OTHER`."""
 
@@ -106,12 +110,14 @@ Result = MultiResult | ReadResult
 @dataclass(frozen=True)
 class WireRequest:
     """What kazoo's connection needs of a request: an opcode and bytes. `decode(err, body, offset)`
-    makes the answer; it may raise what `struct` and `str.decode` raise on garbage.
+    makes the answer; it may raise what `struct` and `str.decode` raise on garbage. `reads`: how
+    many nodes it reads.
     """
 
     type: int
     payload: bytes
     decode: Callable[[int, bytes, int], Any]
+    reads: int = 0
 
     def serialize(self) -> bytes:
         """The bytes after the opcode."""
@@ -231,7 +237,7 @@ def read_request(chroot: str, reads: Sequence[Read]) -> WireRequest:
     def decode(err: int, body: bytes, offset: int) -> ReadResult:
         return _decode_reads(count, err, body, offset)
 
-    return WireRequest(MULTI_READ, b"".join(parts), decode)
+    return WireRequest(MULTI_READ, b"".join(parts), decode, count)
 
 
 def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
@@ -292,6 +298,7 @@ def _plain_request(kind: int, chroot: str, path: str, watch: bool) -> WireReques
         kind,
         wire.write_string(absolute(chroot, path)) + bytes([watch]),
         lambda err, body, offset: _decode_plain(kind, err, body, offset),
+        reads=1,
     )
 
 

@@ -35,6 +35,7 @@ from zkcoord.zk.port import (
     ReadAnswer,
     ReadDone,
     ReadResult,
+    ZkError,
     reads_that_fit,
 )
 from zkcoord.znodes import codec, names
@@ -99,7 +100,12 @@ class GroupDraft:
 
     def hidden(self, path: str, answer: ReadAnswer) -> None:
         """A node of it was read, perhaps in vain."""
-        if isinstance(answer, Denied):
+        if isinstance(answer, Denied) and answer.error is ZkError.TOO_LARGE:
+            self.leave_alone(
+                f"what {path} holds, or the names below it, are larger than any answer that is"
+                " taken: delete what is no member's or coordinator's there"
+            )
+        elif isinstance(answer, Denied):
             self.leave_alone(
                 f"the coordinator may not read {path} ({answer.error.value}), and cannot tell what"
                 " the group is: give it credentials that may, or delete that node with those that"
@@ -404,6 +410,8 @@ def _channel_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
 def _command_names(draft: GroupDraft, member: str, answer: ReadAnswer) -> None:
     if isinstance(answer, Children):
         draft.delta.commands.update(dict.fromkeys((member, node) for node in answer.names))
+    else:
+        draft.delta.channels.pop(member, None)  # gone, or no command in it can be known
 
 
 def _topic_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:

@@ -35,6 +35,7 @@ from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
     Change,
     Children,
+    Denied,
     Fired,
     Port,
     ReadAnswer,
@@ -445,6 +446,8 @@ class Mirror:
     # topics
 
     def _topic_names(self, answer: ReadAnswer) -> dict[str, Topic | Malformed | None]:
+        if isinstance(answer, Denied):
+            return {}  # what is hidden, or too large, is not gone
         # of very many hardly any are new: only these are looked at
         present = set(answer.names) if isinstance(answer, Children) else set()
         for name in sorted(self.watched_topics - present):

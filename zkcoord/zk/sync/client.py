@@ -37,6 +37,7 @@ from zkcoord.zk.port import (
     Refused,
     Suspended,
     Unanswered,
+    ZkError,
     encoded_bytes,
     fewer_reads,
     reads_that_fit,
@@ -52,7 +53,12 @@ CLOSE_WAIT_MS = 3_000
 
 
 def not_allowed(path: str, answer: Denied) -> str:
-    """The sentence for a node that may not be read."""
+    """The sentence for a node that may not be read, or is too large to be."""
+    if answer.error is ZkError.TOO_LARGE:
+        return (
+            f"what {path} holds, or the names below it, are larger than any answer that is taken:"
+            " delete what is nobody's there"
+        )
     return (
         f"ZooKeeper does not let this client read {path} ({answer.error.value}): give credentials"
         " that may (--zookeeper-user)"

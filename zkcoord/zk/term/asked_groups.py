@@ -29,6 +29,7 @@ from zkcoord.zk.port import (
     Committed,
     Create,
     Delete,
+    Denied,
     GetChildren,
     GetData,
     Missing,
@@ -127,6 +128,9 @@ class AskedGroups:
     def _listed(self, result: ReadResult) -> None:
         if not self.dead and isinstance(result, ReadDone):
             found = result.answers[0]
+            if isinstance(found, Denied):
+                why = f"they cannot be listed ({found.error.value}): delete what is no group's name"
+                self.strange.tell(Malformed("asks", self.layout.asks, why))
             for name in found.names if isinstance(found, Children) else ():
                 if names.is_group(name):
                     self._take(name)

@@ -4,6 +4,7 @@ that members ask for, groups whose leader is a client, and topics.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from zkcoord.core.events import Record
@@ -11,7 +12,7 @@ from zkcoord.core.model import Registrants
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
-from zkcoord.zk.port import AclEntry, Check, Fired, Port
+from zkcoord.zk.port import READS_PER_REQUEST_MAX, AclEntry, Check, Fired, Port
 from zkcoord.zk.term.asked_groups import AskedGroups
 from zkcoord.zk.term.topic_source import TopicSourceOf
 from zkcoord.znodes.paths import Layout
@@ -21,7 +22,8 @@ from zkcoord.znodes.places import AskAt
 class TermServices:
     """Of one connection of a term. `groups` counts those of the core, `registered` says who is in
     one; `record` takes what people should know, `fenced` that another coordinator leads, `figures`
-    counts for all terms, `topics` serves with the topics that are `named` (None: with all). `lost`
+    counts for all terms, `topics` serves with the topics that are `named` (None: with all).
+    `cpu_ns` is the clock of the thread's work, `reads_max` how much is asked for at once. `lost`
     must be called when the session is suspended.
     """
 
@@ -40,6 +42,8 @@ class TermServices:
         figures: ClassicFigures,
         topics: TopicSourceOf | None = None,
         named: Callable[[], frozenset[str] | None] = lambda: None,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+        reads_max: int = READS_PER_REQUEST_MAX,
     ) -> None:
         self._topics = (
             topics(port, Check(layout.epoch, fence), named, record, fenced)
@@ -61,8 +65,10 @@ class TermServices:
             record,
             fenced,
             registered,
-            makes_roots=roles is not None,
+            roles=roles,
             figures=figures,
+            cpu_ns=cpu_ns,
+            reads_max=reads_max,
         )
 
     def begin(self) -> None:

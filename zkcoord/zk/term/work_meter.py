@@ -27,7 +27,7 @@ class WorkMeter:
     ) -> None:
         self.is_heavy = is_heavy
         self.rests = rests
-        self._cpu_ns = cpu_ns
+        self.cpu_ns = cpu_ns
         self._group = ""
         self._since_ns = 0
         self._spent_ns: dict[str, int] = {}
@@ -35,7 +35,7 @@ class WorkMeter:
 
     def works_for(self, group: str) -> None:
         """What follows is done for this group ("": for nobody)."""
-        now = self._cpu_ns()
+        now = self.cpu_ns()
         if self._group:
             self.charge(self._group, now - self._since_ns)
         self._group, self._since_ns = group, now

@@ -127,6 +127,10 @@ class ClassicPaths:
         above = f"{self.layout.groups_root}/coordinator", self.root
         return (*above, self.requests, self.pins, self.groups)
 
+    def above_pins(self) -> tuple[str, ...]:
+        """Whoever may make or delete one of these can have made a pin."""
+        return (f"{self.layout.groups_root}/coordinator", self.root, self.pins)
+
     @property
     def pins(self) -> str:
         """The parent of pins."""
