@@ -21,6 +21,7 @@ assert VERSION_MATCH is not None
 README = HERE / "README.md"
 
 CLI = ["rich>=13"]
+CONSOLE = ["starlette>=0.46", "uvicorn>=0.30", "jinja2>=3.1"]
 SASL = ["pure-sasl>=0.6"]
 LIBRDKAFKA = ["confluent-kafka>=2.4"]
 # PySpark's jars also hold a complete ZooKeeper 3.9 server and Ivy: `zkcoord stack`, the demo and
@@ -57,7 +58,12 @@ setup(
     packages=find_packages(
         include=["zkcoord", "zkcoord.*", "consumer", "consumer.*", "migrations", "migrations.*"]
     ),
-    package_data={"zkcoord.stack": ["*.lock"], "zkcoord": ["py.typed"], "consumer": ["py.typed"]},
+    package_data={
+        "zkcoord.console": ["templates/*.html", "templates/parts/*.html", "static/*"],
+        "zkcoord.stack": ["*.lock"],
+        "zkcoord": ["py.typed"],
+        "consumer": ["py.typed"],
+    },
     ext_modules=[DECODE],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if LIMITED_API else {},
     install_requires=[
@@ -70,6 +76,7 @@ setup(
     ],
     extras_require={
         "cli": CLI,
+        "console": CONSOLE,
         "librdkafka": LIBRDKAFKA,
         "sasl": SASL,
         "spark": SPARK,
@@ -88,6 +95,7 @@ setup(
             "wheel",
             "kafka-python[lz4,snappy,zstd]",
             *CLI,
+            *CONSOLE,
             *SASL,
             *SPARK,
         ],

@@ -80,6 +80,7 @@ PROGRAM_ROOMS = (
 )
 PROGRAMS = (
     *PROGRAM_ROOMS,
+    "zkcoord.console",
     "zkcoord.demo",
     "migrations",
     "consumer.spark.sink.__main__",

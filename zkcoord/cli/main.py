@@ -11,6 +11,7 @@
     zkcoord journal         what happened to a group, and why
     zkcoord replay          the decisions of a recorded coordinator again: why, and what if
     zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
+    zkcoord console         a web page: which groups are well, who blocks, and why
     zkcoord gateway         let unmodified Kafka clients be members of coordinated groups
     zkcoord guard           close a dead process's session at once, where it cannot have a companion
                             of its own
@@ -80,6 +81,9 @@ COMMANDS = {
     ),
     "gateway": CliCommand(
         "consumer.gateway.cli", "let unmodified Kafka clients be members of coordinated groups"
+    ),
+    "console": CliCommand(
+        "zkcoord.console.cli", "a web page: which groups are well, who blocks, and why"
     ),
     "guard": CliCommand(
         "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"

@@ -36,7 +36,9 @@ def action_text(action: ev.Action) -> str:
         case ev.Resign():
             return f"resign: {action.reason}"
         case ev.Record():
-            detail = " ".join(f"{k}={v}" for k, v in action.detail.items() if k != "waited_for")
+            detail = " ".join(
+                f"{k}={v}" for k, v in action.detail.items() if k not in ("waited_for", "owned")
+            )
             return f"record {action.kind}{' ' + action.group if action.group else ''}: {detail}"
         case ev.Assign():
             return f"ask {action.assignor} for {action.group} #{action.token}"

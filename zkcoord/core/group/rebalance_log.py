@@ -12,6 +12,9 @@ from .view import GroupView
 
 WAITED_FOR_MAX = 8
 OWNERSHIP_PARTITIONS_MAX = 500
+OWNED_PARTITIONS_MAX = 2_000
+"""Of a group whose record says who owns what: some 40 KB at most, and a millisecond."""
+
 TAKEOVER = "coordinator took over"
 
 
@@ -90,6 +93,8 @@ class RebalanceLog:
             "state": state.value,
             "waited_for": [{"member": m, "ms": ms} for m, ms in slowest],
         }
+        if len(view.owners) <= OWNED_PARTITIONS_MAX:
+            detail["owned"] = owned(view)
         self.done.append((now_ms, self.cause, detail))
         self.began_ms = None
 
@@ -108,16 +113,21 @@ class RebalanceLog:
         """Who owns what, by ranges, while that is small: `member=topic[0-3,7] ...`; else empty."""
         if len(view.owners) > OWNERSHIP_PARTITIONS_MAX:
             return ""
-        held: dict[str, dict[str, list[int]]] = {}
-        for tp in sorted(view.owners):
-            owner = view.owners[tp]
-            holder = view.by_session.get(owner.session) if isinstance(owner, Owner) else None
-            if holder is not None:
-                held.setdefault(holder, {}).setdefault(tp.topic, []).append(tp.partition)
         return " ".join(
-            f"{m}={','.join(f'{t}[{ranges(ps)}]' for t, ps in topics.items())}"
-            for m, topics in sorted(held.items())
+            f"{m}={','.join(f'{t}[{numbers}]' for t, numbers in topics.items())}"
+            for m, topics in owned(view).items()
         )
+
+
+def owned(view: GroupView) -> dict[str, dict[str, str]]:
+    """What each member that owns something owns, by ranges: {member: {topic: "0-3,7"}}."""
+    held: dict[str, dict[str, list[int]]] = {}
+    for tp in sorted(view.owners):
+        owner = view.owners[tp]
+        holder = view.by_session.get(owner.session) if isinstance(owner, Owner) else None
+        if holder is not None:
+            held.setdefault(holder, {}).setdefault(tp.topic, []).append(tp.partition)
+    return {m: {t: ranges(ps) for t, ps in topics.items()} for m, topics in sorted(held.items())}
 
 
 def ranges(numbers: list[int]) -> str:

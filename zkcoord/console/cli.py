@@ -1,0 +1,147 @@
+"""`zkcoord console`: what the coordinator knows, in a browser. It changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from zkcoord.cli.brokers import brokers
+from zkcoord.config.option_spec import Use
+from zkcoord.config.options import ACL_OPTIONS
+from zkcoord.config.settings import journal_dir, zk_options
+from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.errors import ConfigurationError
+from zkcoord.terminal import err, printable
+from zkcoord.znodes.paths import layout_named
+
+LISTEN = "127.0.0.1:9407"
+OWN = ("journal_dir", "http_names")
+"""Flags that are a coordinator's options, too, and read otherwise here."""
+
+INTERVAL_MS = 2_000
+INTERVAL_MS_MIN = 500
+INTERVAL_MS_MAX = 600_000
+MISSING_EXTRA = (
+    "zkcoord console needs starlette, uvicorn and jinja2: install them with pip install"
+    " 'zkcoord[console]'"
+)
+
+EPILOG = """\
+examples:
+  zkcoord console --zookeeper zk1:2181/kafka
+  # where a coordinator keeps its journal: timelines and reasons
+  zkcoord console --zookeeper zk1:2181/kafka --journal-dir /var/lib/zkcoord/journal
+  # for others, behind a proxy with TLS that sends Host: zkcoord.example.org
+  zkcoord console --zookeeper zk1:2181/kafka --listen 0.0.0.0:9407 --http-names zkcoord.example.org
+
+Pages link to each other by relative addresses: a proxy may put them below any path that ends with a
+slash. They are for people who may see every group: there are no passwords, so listen where only
+they can come, or have the proxy ask for one. SIGTERM or Ctrl-C ends it.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `console`."""
+    parser = subparsers.add_parser(
+        "console",
+        help="a web page: which groups are well, who blocks, why a group was rebalanced",
+        description="Serve pages that show every group. Reads only.",
+        epilog=EPILOG,
+    )
+    parser.add_argument(
+        "--listen",
+        default=LISTEN,
+        metavar="ADDRESS:PORT",
+        help=f"where browsers come (default: {LISTEN}; port 0: a free one)",
+    )
+    parser.add_argument(
+        "--http-names",
+        default="",
+        metavar="NAME,...",
+        help="names that this console has, beside localhost and addresses; others are not answered",
+    )
+    parser.add_argument(
+        "--journal-dir",
+        action="append",
+        metavar="DIR",
+        help="a coordinator's journal; may be repeated (default: where a coordinator of this user"
+        " keeps it)",
+    )
+    parser.add_argument(
+        "--interval-ms",
+        type=int,
+        default=INTERVAL_MS,
+        metavar="MS",
+        help=f"from one look at all groups to the next (default: {INTERVAL_MS})",
+    )
+    add_flags(parser, Use.GROUPS, ACL_OPTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 after a signal; what cannot be done is raised (`ZkcoordError`)."""
+    try:
+        import jinja2  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ConfigurationError(MISSING_EXTRA) from None
+    if not INTERVAL_MS_MIN <= args.interval_ms <= INTERVAL_MS_MAX:
+        raise ConfigurationError(
+            f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} to {INTERVAL_MS_MAX}"
+        )
+    given = {name: value for name, value in vars(args).items() if name not in OWN}
+    settings = resolve(Use.GROUPS, given, os.environ)
+    return _serve(args, settings)
+
+
+def _folders(args: argparse.Namespace) -> list[Path]:
+    if args.journal_dir:
+        return [Path(folder) for folder in dict.fromkeys(args.journal_dir)]
+    return [journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)]
+
+
+def _serve(args: argparse.Namespace, settings: Settings) -> int:
+    from zkcoord.console.asking import GroupAsker
+    from zkcoord.console.happenings import Happenings
+    from zkcoord.console.http.guarding import Guarded
+    from zkcoord.console.http.live import Newsroom
+    from zkcoord.console.http.serving import listener, parse_listen, server
+    from zkcoord.console.http.web import ConsoleAddresses, application
+    from zkcoord.console.pages import Pages
+    from zkcoord.console.watching import Watcher
+    from zkcoord.coordinator.http.host_names import HostNames
+
+    logging.basicConfig(level=logging.WARNING, format="zkcoord console: %(message)s")
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    layout, options = layout_named(settings.text("layout")), zk_options(settings)
+    names = HostNames([name for name in args.http_names.split(",") if name])
+    socket = listener(*parse_listen(args.listen))
+    newsroom = Newsroom()
+    with ExitStack() as stack:
+        stack.callback(socket.close)
+        happenings = Happenings(_folders(args), lambda _: newsroom.tell())
+        watcher = Watcher(
+            options,
+            layout,
+            partial(brokers, settings, layout=layout),
+            args.interval_ms,
+            lambda _: newsroom.tell(),
+        )
+        asker = GroupAsker(options, layout)
+        stack.callback(asker.close)
+        for thread in (happenings, watcher):
+            stack.callback(thread.close)
+            thread.start()
+        pages = Pages(lambda: watcher.picture, happenings, asker, settings.text("zookeeper"))
+        addresses = ConsoleAddresses(pages, newsroom)
+        serving = server(Guarded(application(addresses, newsroom), names), addresses.end)
+        host, port = socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        err(f"zkcoord console: http://{printable(shown)}:{port}/ (Ctrl-C ends it)\n")
+        serving.run(sockets=[socket])
+    return 0

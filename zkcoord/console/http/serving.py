@@ -1,0 +1,154 @@
+"""The HTTP server: uvicorn, with what it leaves to a proxy in front of it. A connection that does
+not finish its request's head in time is closed, and there is a limit of connections, beyond which
+those that have waited longest for a request go first: slow strangers take no reader's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from zkcoord.errors import ConfigurationError, UnavailableError
+
+log = logging.getLogger(__name__)
+
+HEAD_DEADLINE_S = 5.0
+CONNECTIONS_MAX = 512
+KEEP_ALIVE_S = 10
+SHUTDOWN_S = 2
+HEAD_BYTES_MAX = 16 * 1024
+
+
+class Lobby:
+    """Connections that have no request under way, the longest waiting first."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self._waiting: dict[Any, None] = {}
+
+    def comes(self, connection: Any, drop: Callable[[Any], None]) -> None:
+        """A connection was accepted; `drop` closes one that has to go for it."""
+        self.open += 1
+        self.waits(connection)
+        if self.open > CONNECTIONS_MAX:
+            drop(next(iter(self._waiting)))
+
+    def waits(self, connection: Any) -> None:
+        """It has no request."""
+        self._waiting[connection] = None
+
+    def is_served(self, connection: Any) -> None:
+        """Its request is here."""
+        self._waiting.pop(connection, None)
+
+    def goes(self, connection: Any) -> None:
+        """It is over."""
+        self.open -= 1
+        self._waiting.pop(connection, None)
+
+
+def protocol_of(lobby: Lobby) -> type[asyncio.Protocol]:
+    """uvicorn's protocol, with deadlines, for connections that wait in this lobby."""
+
+    class DeadlinedProtocol(H11Protocol):
+        """A connection. One method of uvicorn's makes it known that a head is complete."""
+
+        head_deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._await_head()
+            lobby.comes(self, lambda one: one.transport.abort())
+
+        def _await_head(self) -> None:
+            self.head_deadline = self.loop.call_later(HEAD_DEADLINE_S, self.transport.abort)
+
+        def handle_events(self) -> None:
+            super().handle_events()
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._heard()
+
+        def _heard(self) -> None:
+            if self.head_deadline is not None:
+                self.head_deadline.cancel()
+                self.head_deadline = None
+            lobby.is_served(self)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not self.transport.is_closing() and self.head_deadline is None:
+                lobby.waits(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._heard()
+            lobby.goes(self)
+            super().connection_lost(exc)
+
+    return DeadlinedProtocol
+
+
+class ConsoleServer(uvicorn.Server):
+    """Ends its streams when it is told to exit, so that open pages hold nobody up."""
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """A signal."""
+        self._ending()
+        super().handle_exit(sig, frame)
+
+
+def listener(address: str, port: int) -> socket.socket:
+    """The socket to listen on. Raises `UnavailableError` where it cannot be had."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((address, port))
+    except OSError as error:
+        found.close()
+        raise UnavailableError(
+            f"{address}:{port} cannot be listened on ({error.strerror}): choose another with"
+            " --listen"
+        ) from error
+    return found
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """`127.0.0.1:9407` or `[::1]:9407`. Raises `ConfigurationError`."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) < 65_536):
+        raise ConfigurationError(f"--listen is {text!r}: write ADDRESS:PORT, as 127.0.0.1:9407")
+    return host, int(port)
+
+
+def server(app: ASGIApp, ending: Callable[[], None]) -> ConsoleServer:
+    """Not started yet."""
+    return ConsoleServer(
+        uvicorn.Config(
+            app,
+            http=protocol_of(Lobby()),
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=SHUTDOWN_S,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+        ),
+        ending,
+    )

@@ -1,0 +1,102 @@
+"""One rebalance in words: what began it, what moved, who was waited for. Pure; from the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zkcoord.console.views.group import of_record
+from zkcoord.console.views.timeline import REBALANCES, owned
+from zkcoord.core.model import TopicPartition
+
+MOVES_SHOWN = 200
+CAUSES = {
+    "member joined": "a member joined: {trigger}",
+    "member left": "a member left or was lost: {trigger}",
+    "subscription changed": "{trigger} subscribes to something else now",
+    "coordinator took over": "a coordinator began its term, and looked at every group",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMove:
+    """A partition that changed hands; "": nobody."""
+
+    tp: TopicPartition
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class RebalanceTold:
+    """See the module. `moves` None: the journal does not say who owned what before and after."""
+
+    record: Mapping[str, Any]
+    cause: str
+    moves: Sequence[PartitionMove] | None
+    left_out: int
+    waited: Sequence[tuple[str, int]]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The story."""
+        record = self.record
+        took = record.get("duration_ms")
+        found = [f"It began because {self.cause}."]
+        if isinstance(took, int):
+            found.append(f"It took {took} ms until everything was where it was to be.")
+        if self.waited:
+            who, ms = self.waited[0]
+            found.append(f"{who} took longest to answer: {ms} ms.")
+        if isinstance(record.get("moved"), int):
+            found.append(
+                f"{record['moved']} partitions moved, to {record.get('members', '?')} members, by"
+                f" the assignor {record.get('assignor', '?')}."
+            )
+        left = record.get("unassigned")
+        if isinstance(left, int) and left:
+            found.append(f"{left} partitions were left without a member.")
+        return found
+
+
+def rebalance_story(records: Sequence[Mapping[str, Any]], address: str) -> RebalanceTold | None:
+    """The rebalance at this address among a group's records; None: it is not there (any more)."""
+    before: Mapping[str, Any] | None = None
+    for record in records:
+        if record.get("kind") not in REBALANCES:
+            continue
+        if of_record(record) == address:
+            return _told(record, before)
+        before = record
+    return None
+
+
+def _told(record: Mapping[str, Any], before: Mapping[str, Any] | None) -> RebalanceTold:
+    reason, trigger = str(record.get("cause", "")), str(record.get("trigger", ""))
+    cause = CAUSES.get(reason, "of " + (reason or "something the journal does not name"))
+    moves = _moves(record, before)
+    return RebalanceTold(
+        record,
+        cause.format(trigger=trigger) if "{" in cause else cause + (f": {trigger}" * bool(trigger)),
+        None if moves is None else moves[:MOVES_SHOWN],
+        max(0, len(moves or ()) - MOVES_SHOWN),
+        [
+            (str(one.get("member", "")), one["ms"])
+            for one in record.get("waited_for") or ()
+            if isinstance(one, dict) and isinstance(one.get("ms"), int)
+        ],
+    )
+
+
+def _moves(
+    record: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> list[PartitionMove] | None:
+    if before is None or not all(isinstance(r.get("owned"), dict) for r in (record, before)):
+        return None
+    was, now = owned(before["owned"]), owned(record["owned"])
+    return [
+        PartitionMove(tp, was.get(tp, ""), now.get(tp, ""))
+        for tp in sorted(was.keys() | now.keys())
+        if was.get(tp) != now.get(tp)
+    ]
