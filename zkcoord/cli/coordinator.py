@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ examples:
   zkcoord coordinator --zookeeper zk1:2181,zk2:2181,zk3:2181/kafka
   zkcoord coordinator --zookeeper zk1:2181/kafka --broker-id 3 --http-port 9405
   zkcoord coordinator --config /etc/zkcoord.toml --no-journal
+  # with a web page at 127.0.0.1:9407 (zkcoord console)
+  zkcoord coordinator --zookeeper zk1:2181/kafka --console
 
 Every option may stand in the file (lease_max_ms = 12000) or in the environment
 (ZKCOORD_LEASE_MAX_MS=12000); a flag wins over the environment, that over the file. Start as many as
@@ -38,10 +41,13 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 after a signal, 1 after a failure. Raises `ConfigurationError`."""
     from zkcoord.assignors.plugins import find
+    from zkcoord.cli.console_beside import ConsoleBeside
     from zkcoord.coordinator.service import serve
     from zkcoord.core.assignment import ASSIGNORS
 
     settings = resolve(Use.COORDINATOR, vars(args), os.environ)
     found = find(ASSIGNORS)
     checked = coordinator_settings(settings, (*ASSIGNORS, *found.names), os.environ)
-    return serve(replace(checked, notes=(*checked.notes, *found.notes)))
+    beside = ConsoleBeside(settings, os.environ) if settings.switch("console") else nullcontext()
+    with beside:
+        return serve(replace(checked, notes=(*checked.notes, *found.notes)))

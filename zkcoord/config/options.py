@@ -185,6 +185,13 @@ OUTPUT = (
         "PORT",
     ),
     text("http_names", None, "more names that clients may ask it by", SERVERS, metavar="NAME,..."),
+    switch("console", False, "serve the pages of `zkcoord console`, from a process of its own"),
+    text(
+        "console_listen",
+        "127.0.0.1:9407",
+        "where browsers come to it; there are no passwords",
+        metavar="ADDRESS:PORT",
+    ),
     switch("journal", True, "keep a journal of what happened to each group, and why"),
     text(
         "journal_dir",

@@ -79,6 +79,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="MS",
         help=f"from one look at all groups to the next (default: {INTERVAL_MS})",
     )
+    parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
     add_flags(parser, Use.GROUPS, ACL_OPTIONS)
 
 
@@ -110,7 +111,7 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
     from zkcoord.console.happenings import Happenings
     from zkcoord.console.http.guarding import Guarded
     from zkcoord.console.http.live import Newsroom
-    from zkcoord.console.http.serving import listener, parse_listen, server
+    from zkcoord.console.http.serving import end_with_parent, listener, parse_listen, server
     from zkcoord.console.http.web import ConsoleAddresses, application
     from zkcoord.console.pages import Pages
     from zkcoord.console.watching import Watcher
@@ -143,5 +144,7 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
         host, port = socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         err(f"zkcoord console: http://{printable(shown)}:{port}/ (Ctrl-C ends it)\n")
+        if args.with_parent:
+            end_with_parent(serving)
         serving.run(sockets=[socket])
     return 0

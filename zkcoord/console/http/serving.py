@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -102,9 +105,21 @@ class ConsoleServer(uvicorn.Server):
         self._ending = ending
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """A signal."""
+        """A signal; a second one does not wait. (uvicorn would raise it again at its end.)"""
         self._ending()
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def end_with_parent(serving: ConsoleServer) -> None:
+    """Have it end when nobody holds the other end of standard input any more."""
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        serving.handle_exit(signal.SIGTERM, None)
+
+    threading.Thread(target=wait, name="zkcoord-console-parent", daemon=True).start()
 
 
 def listener(address: str, port: int) -> socket.socket:
