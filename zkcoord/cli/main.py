@@ -12,6 +12,7 @@
     zkcoord replay          the decisions of a recorded coordinator again: why, and what if
     zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
     zkcoord console         a web page: which groups are well, who blocks, and why
+    zkcoord top             all groups in a terminal, the worst first
     zkcoord gateway         let unmodified Kafka clients be members of coordinated groups
     zkcoord guard           close a dead process's session at once, where it cannot have a companion
                             of its own
@@ -85,6 +86,7 @@ COMMANDS = {
     "console": CliCommand(
         "zkcoord.console.cli", "a web page: which groups are well, who blocks, and why"
     ),
+    "top": CliCommand("zkcoord.console.top", "all groups in a terminal, the worst first"),
     "guard": CliCommand(
         "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"
     ),

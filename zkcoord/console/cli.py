@@ -100,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
     return _serve(args, settings)
 
 
-def _folders(args: argparse.Namespace) -> list[Path]:
+def folders(args: argparse.Namespace) -> list[Path]:
+    """Of the journals to follow."""
     if args.journal_dir:
         return [Path(folder) for folder in dict.fromkeys(args.journal_dir)]
     return [journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)]
@@ -125,7 +126,7 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
     newsroom = Newsroom()
     with ExitStack() as stack:
         stack.callback(socket.close)
-        happenings = Happenings(_folders(args), lambda _: newsroom.tell())
+        happenings = Happenings(folders(args), lambda _: newsroom.tell())
         watcher = Watcher(
             options,
             layout,

@@ -103,11 +103,7 @@ class Overview:
 def overview(picture: Picture, asked: Wanted, per_hour: Callable[[str], int]) -> Overview:
     """What is to be seen. `per_hour`: how often a group was rebalanced in the last hour."""
     lines = list(picture.lines.values())
-    found = [line for line in lines if _is_wanted(line, asked)]
-    rated = [(line, per_hour(line.name)) for line in found]
-    key = SORTS[asked.sort]
-    rated.sort(key=lambda one: one[0].name)
-    rated.sort(key=lambda one: key(*one), reverse=asked.down)
+    rated = ordered(picture, asked, per_hour)
     pages = max(1, -(-len(rated) // ROWS))
     page = max(1, min(asked.page, pages))
     return Overview(
@@ -118,6 +114,19 @@ def overview(picture: Picture, asked: Wanted, per_hour: Callable[[str], int]) ->
         _counted(line.verdict.value for line in lines),
         _counted(line.listed.state.value for line in lines),
     )
+
+
+def ordered(
+    picture: Picture, asked: Wanted, per_hour: Callable[[str], int]
+) -> list[tuple[GroupLine, int]]:
+    """All groups that are wanted, with their rebalances in the last hour, as they are sorted."""
+    rated = [
+        (line, per_hour(line.name)) for line in picture.lines.values() if _is_wanted(line, asked)
+    ]
+    key = SORTS[asked.sort]
+    rated.sort(key=lambda one: one[0].name)
+    rated.sort(key=lambda one: key(*one), reverse=asked.down)
+    return rated
 
 
 def _is_wanted(line: GroupLine, asked: Wanted) -> bool:

@@ -1,0 +1,1 @@
+"""The console's pages, and the same in a terminal."""
