@@ -77,7 +77,7 @@ def test_groups_are_found_entered_and_left(terminal: Terminal) -> None:
         wait_until(lambda: terminal.shows(text), PATIENCE_S, text)
 
     shown("3 of 3 groups")
-    assert terminal.shows("evil[red]x[/]"), "which is no markup"
+    shown("evil[red]x[/]")  # which is no markup
     terminal.press("/bil\r")
     shown("1 of 3 groups")
     terminal.press("\r")
