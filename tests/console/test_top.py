@@ -44,6 +44,8 @@ class Terminal:
         self.child, self.descriptor = pty.fork()
         if not self.child:
             os.environ["TERM"] = "xterm"
+            for name in ("COLUMNS", "LINES"):  # which would count instead of the terminal's size
+                os.environ.pop(name, None)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
             os.execv(command[0], command)
         self.written = b""

@@ -168,7 +168,7 @@ class _Screen:
 
         console = Console(width=200, no_color=True, highlight=False)
         with console.capture() as printed:
-            console.print(self._list(len(self._watcher.picture.lines)))
+            console.print(self._list(len(self._watcher.picture.lines), console.width))
         out("\n".join(line.rstrip() for line in printed.get().splitlines()) + "\n")
 
     def until_over(self) -> None:
@@ -179,8 +179,8 @@ class _Screen:
         console = Console(highlight=False)
         with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
             while not self._state.is_over:
-                height = console.size.height
-                live.update(self._drawn(height), refresh=True)
+                width, height = console.size
+                live.update(self._drawn(width, height), refresh=True)
                 key = pressed(DRAW_S)
                 if key:
                     names = [line.name for line, _ in self._rows()]
@@ -195,16 +195,16 @@ class _Screen:
 
         return max(1, height - HEAD_LINES)
 
-    def _drawn(self, height: int) -> Any:
+    def _drawn(self, width: int, height: int) -> Any:
         from zkcoord.console.top_text import keys_text
 
         if self._state.helps:
             return keys_text()
         if self._state.group:
             return self._of_group(height)
-        return self._list(self._room(height))
+        return self._list(self._room(height), width)
 
-    def _list(self, room: int) -> Any:
+    def _list(self, room: int, width: int) -> Any:
         from rich.console import Group
 
         from zkcoord.console.top_text import groups_table, head
@@ -216,7 +216,7 @@ class _Screen:
         rates = [self._happenings.rates(line.name) for line, _ in shown]
         return Group(
             head(self._watcher.picture, len(rows), self._state),
-            groups_table(shown, rates, self._state.at - begin),
+            groups_table(shown, rates, self._state.at - begin, width),
         )
 
     def _of_group(self, height: int) -> Any:

@@ -21,6 +21,7 @@ from zkcoord.terminal import printable
 from zkcoord.zk.clock import wall_ms
 
 HEAD_LINES = 5
+WIDE = 110
 COLOURS = {"OK": "green", "WARN": "yellow", "UNKNOWN": "dim"}
 BAD = "bold red"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -74,19 +75,25 @@ def head(picture: Picture, found: int, state: TopState) -> RenderableType:
 
 
 def groups_table(
-    rows: Sequence[tuple[GroupLine, int]], rates: Sequence[Sequence[int]], marked: int
+    rows: Sequence[tuple[GroupLine, int]],
+    rates: Sequence[Sequence[int]],
+    marked: int,
+    width: int,
 ) -> Table:
-    """A row per group; the marked one is reversed."""
+    """A row per group; the marked one is reversed. What is said of each needs a wide terminal."""
+    is_wide = width >= WIDE
     found = Table(box=None, expand=True, pad_edge=False)
     found.add_column("GROUP", no_wrap=True, min_width=20, max_width=60)
     for name in ("VERDICT", "STATE"):
         found.add_column(name, no_wrap=True)
     for name in ("MEMBERS", "LAG", "SECONDS", "REBALANCES/H"):
         found.add_column(name, no_wrap=True, justify="right")
-    found.add_column("LAST HOUR", no_wrap=True)
-    found.add_column("WHY", no_wrap=True, ratio=2)
+    if is_wide:
+        found.add_column("LAST HOUR", no_wrap=True)
+        found.add_column("WHY", no_wrap=True, ratio=2)
     for number, ((line, per_hour), counts) in enumerate(zip(rows, rates, strict=True)):
         seconds = line.health.seconds if line.health is not None else None
+        said = Text(sparkline(counts)), cell("" if line.verdict.value == "OK" else line.why)
         found.add_row(
             cell(line.name),
             verdict(line.verdict.value),
@@ -95,8 +102,7 @@ def groups_table(
             cell("-" if line.lag is None else line.lag),
             cell("-" if seconds is None else seconds),
             cell(per_hour),
-            Text(sparkline(counts)),
-            cell("" if line.verdict.value == "OK" else line.why),
+            *(said if is_wide else ()),
             style="reverse" if number == marked else "",
         )
     return found
