@@ -24,7 +24,7 @@ from zkcoord.znodes.paths import Layout
 PATIENCE_S = 60.0
 COMMAND = (sys.executable, "-m", "zkcoord.cli.main", "top", "--journal-dir")
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-NAMES = ("billing", "audit", "evil[red]x[/]")
+NAMES = ("billing", "audit", "evil[red]x[red]")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_groups_are_found_entered_and_left(terminal: Terminal) -> None:
         wait_until(lambda: terminal.shows(text), PATIENCE_S, text)
 
     shown("3 of 3 groups")
-    shown("evil[red]x[/]")  # which is no markup
+    shown("evil[red]x[red]")  # which is no markup
     terminal.press("/bil\r")
     shown("1 of 3 groups")
     terminal.press("\r")
