@@ -78,6 +78,7 @@ class Examination:
         self._hidden: dict[str, bool] = {}
         self._doubtful: dict[str, set[CheckFinding]] = {}
         self._living: dict[str, dict[TopicPartition, int]] = {}
+        self._shared: set[str] = set()
 
     def findings(self) -> Iterator[CheckFinding]:
         """All that is found, group by group as they are read. Raises `UnavailableError`."""
@@ -88,6 +89,11 @@ class Examination:
                 if len(self.hidden_first) < HIDDEN_NAMED_MAX:
                     self.hidden_first.append(finding.node)
             yield finding
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Groups that have old consumers or a mode."""
+        return frozenset(self._shared)
 
     @property
     def watches(self) -> bool:
@@ -115,6 +121,8 @@ class Examination:
                 doubtful = {finding for finding in judgement.findings if finding.code in TRANSIENT}
                 if doubtful:
                     self._doubtful[name] = doubtful
+                if judgement.old or judgement.has_mode:
+                    self._shared.add(name)
                 if judgement.old:
                     self._living[name] = dict(judgement.stored)
                 yield from (finding for finding in judgement.findings if finding not in doubtful)

@@ -51,6 +51,7 @@ class GroupJudgement:
     stored: Mapping[TopicPartition, int]
     owners: Mapping[TopicPartition, Owner]
     offsets_known: bool = True
+    has_mode: bool = False
 
 
 def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
@@ -118,6 +119,7 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
         stored,
         owners,
         group.is_whole and all(topics.get(at.topic, True) for at in group.offsets),
+        group.mode is not None,
     )
 
 

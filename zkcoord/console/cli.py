@@ -109,6 +109,7 @@ def folders(args: argparse.Namespace) -> list[Path]:
 
 def _serve(args: argparse.Namespace, settings: Settings) -> int:
     from zkcoord.console.asking import GroupAsker
+    from zkcoord.console.checking import Checker
     from zkcoord.console.happenings import Happenings
     from zkcoord.console.http.guarding import Guarded
     from zkcoord.console.http.live import Newsroom
@@ -135,11 +136,15 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
             lambda _: newsroom.tell(),
         )
         asker = GroupAsker(options, layout)
+        checker = Checker(options, layout, newsroom.tell)
+        stack.callback(checker.close)
         stack.callback(asker.close)
         for thread in (happenings, watcher):
             stack.callback(thread.close)
             thread.start()
-        pages = Pages(lambda: watcher.picture, happenings, asker, settings.text("zookeeper"))
+        pages = Pages(
+            lambda: watcher.picture, happenings, asker, checker, settings.text("zookeeper")
+        )
         addresses = ConsoleAddresses(pages, newsroom)
         serving = server(Guarded(application(addresses, newsroom), names), addresses.end)
         host, port = socket.getsockname()[:2]

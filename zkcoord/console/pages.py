@@ -16,6 +16,7 @@ from zkcoord import __version__
 from zkcoord.cli.groups_text import coordinator_name, group_json
 from zkcoord.cli.journal import row as journal_row
 from zkcoord.console.asking import GroupAsker
+from zkcoord.console.checking import Checker
 from zkcoord.console.happenings import OF_NO_GROUP, Happenings
 from zkcoord.console.http.live import Parts
 from zkcoord.console.picture import GroupLine, Picture
@@ -59,11 +60,17 @@ class Pages:
     """See the module. `picture` gives the newest. Any thread."""
 
     def __init__(
-        self, picture: Callable[[], Picture], happenings: Happenings, asker: GroupAsker, place: str
+        self,
+        picture: Callable[[], Picture],
+        happenings: Happenings,
+        asker: GroupAsker,
+        checker: Checker,
+        place: str,
     ) -> None:
         self._picture = picture
         self._happenings = happenings
         self._asker = asker
+        self._checker = checker
         self._place = place
         self._templates = Environment(
             loader=PackageLoader("zkcoord.console"),
@@ -91,6 +98,8 @@ class Pages:
             "rebalance": self._rebalance,
             "topic": self._topic,
             "coordinator": self._coordinator,
+            "check": self._check,
+            "legacy": self._legacy,
         }
 
     def whole(self, name: str, query: Query) -> str:
@@ -214,6 +223,14 @@ class Pages:
             "events": records[: -3 * group_page.EVENTS_SHOWN - 1 : -1],
         }
         return Page("coordinator.html", ("status", "terms"), context)
+
+    def _check(self, query: Query) -> Page:
+        context = {**self._common("check", query), "checked": self._checker.newest()}
+        return Page("check.html", ("status", "findings"), context)
+
+    def _legacy(self, query: Query) -> Page:
+        context = {**self._common("legacy", query), "checked": self._checker.newest()}
+        return Page("legacy.html", ("status", "legacy_groups"), context)
 
 
 def _name(query: Query) -> str:
