@@ -46,7 +46,7 @@ def test_findings_come_the_worst_first_and_each_old_group_with_its_next_step(zk_
     assert told.is_set() and not found.problem and found.at_ms
     ranks = [finding.severity.rank for finding in found.findings]
     assert ranks == sorted(ranks)
-    assert any(one.group == "alone" and "/users/0" in one.node for one in found.findings)
+    assert (found.findings[0].group, found.findings[0].code) == ("alone", "offset-no-number")
     steps = {one.name: (one.old, one.next_step) for one in found.legacy}
     assert steps["alone"][0] == 1 and "docs/migration.md" in steps["alone"][1]
     assert steps["mixed"] == (1, "replace its 1 old consumers one by one")
