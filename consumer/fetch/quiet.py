@@ -9,6 +9,7 @@ consumers made here are judged: what other clients of kafka-python log in this p
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -211,7 +212,10 @@ def connected(configs: Mapping[str, Any]) -> Any:
         over.set()
         if made is None:
             for client in opened:
-                client.close()
+                # a handler's exception may have come while its thread began: it cannot be joined
+                # then, has been told to stop, and what ends this call is that exception
+                with contextlib.suppress(RuntimeError):
+                    client.close()
 
 
 def shown_servers(servers: Any) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from consumer.fetch.quiet import AGAIN_S, RepeatedLines
+from consumer.fetch import quiet as module
+from consumer.fetch.quiet import AGAIN_S, RepeatedLines, connected
 
 OURS = threading.get_ident()
 
@@ -63,3 +65,31 @@ def test_what_other_clients_of_the_process_log_is_theirs(lines: RepeatedLines, l
     assert all(lines.filter(line(1)) for _ in range(3))
     loop._io_thread = None
     assert all(lines.filter(line(1)) for _ in range(3))
+
+
+def test_what_ends_the_making_of_a_client_is_what_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A signal handler's `sys.exit`, while the client's thread began: that cannot be joined yet.
+    (One of 500 signals.)
+    """
+    closed = []
+
+    def close() -> None:
+        closed.append(True)
+        raise RuntimeError("cannot join thread before it is started")
+
+    def making(**configs: Any) -> None:
+        configs["kafka_client"]()
+        raise SystemExit
+
+    monkeypatch.setattr(module.kafka, "KafkaConsumer", making)
+    configs = {
+        "bootstrap_timeout_ms": 100,
+        "bootstrap_servers": "127.0.0.1:1",
+        "security_protocol": "PLAINTEXT",
+        "kafka_client": lambda: SimpleNamespace(close=close),
+    }
+    with pytest.raises(SystemExit):
+        connected(configs)
+    assert closed == [True]
