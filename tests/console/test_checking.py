@@ -16,7 +16,7 @@ from zkcoord.znodes import codec
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 30.0
-LAYOUT = Layout.DRAFT
+LAYOUT = Layout.ISOLATED
 
 
 def examined(checker: Checker) -> Checked:
@@ -35,8 +35,8 @@ def test_findings_come_the_worst_first_and_each_old_group_with_its_next_step(zk_
         here.topic("orders", 2)
         here.healthy("alone", "orders", 2)
         here.healthy("mixed", "orders", 2)
-        here.put(LAYOUT.mode("mixed"), codec.encode_mode(Mode(GroupMode.MIXED, "range")))
-        here.put(LAYOUT.mode("arrived"), codec.encode_mode(Mode(GroupMode.MIXED, "range")))
+        here.put(LAYOUT.mode("mixed"), codec.encode_mode(Mode(GroupMode.MIXED)))
+        here.put(LAYOUT.mode("arrived"), codec.encode_mode(Mode(GroupMode.MIXED)))
         here.topic("users", 1)
         here.offset("alone", "users", 0, "no number")
         checker = Checker(ZkOptions(zk_hosts), LAYOUT, told.set)

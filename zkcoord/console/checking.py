@@ -137,6 +137,10 @@ class Checker:
 
 
 NOT_BEGUN = "its old consumers are alone: docs/migration.md begins with zkcoord check"
+BESIDE = (
+    "its old consumers cannot be in a group of the layout draft, which this console looks at:"
+    " beside them coordinators have the layout isolated"
+)
 
 
 def next_step(group: GroupSnapshot) -> str:
@@ -144,6 +148,8 @@ def next_step(group: GroupSnapshot) -> str:
     old = sum(member.legacy for member in group.members.values())
     ours = len(group.members) - old
     mode = group.mode.kind if group.mode is not None else None
+    if mode is None and not group.members and group.layout is Layout.DRAFT:
+        return BESIDE
     if mode is None:
         if old and ours:
             return "say whose it is: zkcoord groups mode GROUP mixed"
