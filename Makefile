@@ -11,7 +11,7 @@ SEEDS ?= 200
 MIX ?= default
 JOBS ?= 2
 TESTS ?= tests
-DEMO := $(if $(FAST),--fast) $(if $(BREAK),--break $(BREAK)) $(if $(KAFKA),--kafka $(KAFKA))
+DEMO := $(if $(FAST),--fast) $(if $(BREAK),--break $(BREAK)) $(if $(KAFKA),--kafka $(KAFKA)) $(if $(CONSOLE),--console)
 
 # LOCK=.ci/test.lock installs exactly the packages that CI has, each checked by its hash; without it, what setup.py allows.
 LOCKED := $(PY) -m pip install --quiet --require-hashes --no-build-isolation --requirement
@@ -63,7 +63,7 @@ sim: setup ## the simulator: make sim MIX=members SEEDS=2000 (MIX=all: every mix
 mutate: setup ## one small change at a time in both cores and in what reads and writes znodes: what do the tests not notice? (an hour and a half; DAYS=7: files changed since; IN=zkcoord/core/target.py: one)
 	@$(PY) -m tests.mutate --jobs $(JOBS) $(if $(DAYS),--changed $(DAYS)) $(IN)
 
-demo: setup ## a real group on a real broker, with every kind of trouble: about two minutes (FAST=1: less; KAFKA=4: the newest, with KRaft; BREAK=lost|duplicate|two-owners|offset-back: must fail)
+demo: setup ## a real group on a real broker, with every kind of trouble: about two minutes (FAST=1: less; KAFKA=4: the newest, with KRaft; CONSOLE=1: with a web page, left open; BREAK=lost|duplicate|two-owners|offset-back: must fail)
 	@$(PY) -m zkcoord.demo $(DEMO)
 
 demo-spark: setup ## Spark applications that share a group, one joins, one is stopped, a JVM and the coordinator are killed; then the audit (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)

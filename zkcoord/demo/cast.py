@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -93,9 +94,13 @@ class Cast:
             self.options.folder / "logs" / f"{plain}.log",
         )
 
+    def journal_of(self, coordinator: str) -> Path:
+        """Its folder."""
+        return self.runs / engine.COORDINATORS / coordinator.replace(" ", "-")
+
     def start_coordinator(self, name: str) -> None:
         """`zkcoord coordinator`, with a journal of its own."""
-        journal = self.runs / engine.COORDINATORS / name.replace(" ", "-")
+        journal = self.journal_of(name)
         again = journal.exists()
         port = free_port()
         self._ready[name] = f"http://127.0.0.1:{port}/ready"

@@ -129,6 +129,11 @@ def parser(program: DemoProgram) -> argparse.ArgumentParser:
     add_kafka(p)
     if program.has_spark:
         p.add_argument("--no-spark", action="store_true", help="without the Spark application")
+    p.add_argument(
+        "--console",
+        action="store_true",
+        help="show the run in a web page as well, and leave it open at the end, until Ctrl-C",
+    )
     p.add_argument("--no-live", action="store_true", help="lines instead of a live view")
     return p
 
@@ -180,6 +185,7 @@ def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
         with_spark=program.has_spark and not args.no_spark,
         step_timeout_s=program.step_timeout_s,
         kafka=kafka_of(args),
+        console=args.console,
     )
     status = EXIT_FAILED
     try:

@@ -12,6 +12,7 @@ from zkcoord.stack.stack import KafkaKind
 
 TOPIC = "orders"
 GROUP = "demo"
+COORDINATOR_NAMES = "coordinator A", "coordinator B"
 
 
 class Break(enum.Enum):
@@ -50,6 +51,7 @@ class DemoOptions:
     and whose names begin with `name`; with `keep_folder` False it is removed afterwards.
     `step_timeout_s` is the longest that a step may take to be balanced again. `assignor`: the only
     one that every member names; "": each what it has by itself. `kafka`: on which Kafka.
+    `console`: with a web page, which stays open at the end.
     """
 
     folder: Path
@@ -69,3 +71,4 @@ class DemoOptions:
     batch_delay_ms: int = 20
     assignor: str = ""
     kafka: KafkaKind = KafkaKind.ZOOKEEPER
+    console: bool = False

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from zkcoord.demo import picture, summary, timeline
 from zkcoord.demo.cast import Addresses, Cast
+from zkcoord.demo.console import console_on, until_interrupted
 from zkcoord.demo.live import View
-from zkcoord.demo.options import DemoOptions
+from zkcoord.demo.options import COORDINATOR_NAMES, DemoOptions
 from zkcoord.demo.story import ScenarioJournal
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.java import find_java
@@ -36,8 +37,11 @@ def run(options: DemoOptions, view: View, play: Callable[[Cast], None]) -> int:
         try:
             cast = Cast(options, _addresses(stack), story, view.say)
             cast.create_topic()
-            with view.watching(cast):
-                play(cast)
+            with _console(options, cast, view) as address:
+                with view.watching(cast):
+                    play(cast)
+                if address:
+                    until_interrupted(address, view.say)
         except ScenarioError as error:
             failure = str(error)
         finally:
@@ -56,6 +60,17 @@ def run(options: DemoOptions, view: View, play: Callable[[Cast], None]) -> int:
         print(line)
     print(verdict.sentence, flush=True)
     return 0 if verdict.clean else 1
+
+
+@contextmanager
+def _console(options: DemoOptions, cast: Cast, view: View) -> Iterator[str]:
+    """The address of a console, where one is wanted; else ""."""
+    if not options.console:
+        yield ""
+        return
+    journals = [cast.journal_of(name) for name in COORDINATOR_NAMES]
+    with console_on(cast.addresses.zookeeper, cast.addresses.kafka, journals, view.say) as address:
+        yield address
 
 
 def _addresses(stack: Stack) -> Addresses:

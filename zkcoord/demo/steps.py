@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zkcoord.demo.cast import Cast
-from zkcoord.demo.options import Break
+from zkcoord.demo.options import COORDINATOR_NAMES, Break
 
 SET_BACK_RECORDS = 50
 ROGUE_RECORDS_MIN = 20
@@ -54,7 +54,7 @@ class GroupSteps:
 
     def start_coordinators(self) -> None:
         """Two, of which one leads."""
-        for name in ("coordinator A", "coordinator B"):
+        for name in COORDINATOR_NAMES:
             self.cast.start_coordinator(name)
         self.wait(lambda: self.cast.state.leader != "", "a coordinator that leads")
 
