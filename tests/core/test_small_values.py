@@ -247,3 +247,20 @@ def test_who_wants_nothing_and_no_grace_is_leaving(
 ) -> None:
     wants = Subscription(topics, pattern)
     assert Member("a", 1, 1, wants, instance=instance, grace_ms=grace_ms).is_leaving == is_leaving
+
+
+@pytest.mark.parametrize(
+    ("topics", "pattern", "legacy", "wants_nothing"),
+    [
+        ({}, None, False, True),
+        ({"t": 1}, None, False, False),
+        ({}, Pattern(PatternKind.WHITE_LIST, "t"), False, False),
+        ({}, None, True, False),
+    ],
+)
+def test_who_subscribes_to_nothing_gives_up(
+    topics: dict[str, int], pattern: Pattern | None, legacy: bool, wants_nothing: bool
+) -> None:
+    """Not an old consumer that names no topics: it stays as it is."""
+    member = Member("a", 1, 1, Subscription(topics, pattern), legacy=legacy)
+    assert member.wants_nothing == wants_nothing

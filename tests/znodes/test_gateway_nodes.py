@@ -11,6 +11,7 @@ import pytest
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.znodes.gateway_nodes import (
     ASSIGNORS_MAX,
+    BY_CHARS_MAX,
     CLIENT_CHARS_MAX,
     GENERATION_MAX,
     HOST_CHARS_MAX,
@@ -76,6 +77,9 @@ def test_a_document() -> None:
     [
         replace(CLIENT, assignors=("range",)),
         replace(CLIENT, lists=("own", "range")),
+        replace(CLIENT, lists=("range",) * ASSIGNORS_MAX),
+        replace(CLIENT, by="gw1:9192"),
+        replace(CLIENT, by="g" * BY_CHARS_MAX),
         CLIENT,
         replace(CLIENT, instance="i"),
         replace(CLIENT, library="librdkafka 2.16\n"),
@@ -124,6 +128,8 @@ def test_there_and_back(client: RememberedClient) -> None:
         {"rebalance_timeout": TIMEOUT_MS_MAX + 1},
         {"client": "c" * (CLIENT_CHARS_MAX + 1)},
         {"host": "h" * (HOST_CHARS_MAX + 1)},
+        {"by": "g" * (BY_CHARS_MAX + 1)},
+        {"by": 1},
         {"instance": "i"},
     ],
 )

@@ -47,6 +47,7 @@ def test_topics_of_all_formats() -> None:
     [
         ('"found":true', 0),
         ('"found":true,"created":17', 17),
+        ('"found":true,"created":4711', 4711),
         ('"found":true,"created":4712', 0),  # of the ensemble that this one was copied from
         ('"found":false,"created":17', 4711),
     ],

@@ -153,3 +153,34 @@ def test_a_number_has_one_spelling(text: str) -> None:
 def test_a_brokers_id_is_what_kafka_takes(text: str) -> None:
     is_one = re.fullmatch(r"0|[1-9][0-9]{0,9}", text, re.ASCII) is not None
     assert names.is_broker(text) == (is_one and int(text) < 2**31)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_number", "is_broker"),
+    [
+        ("0", True, True),
+        ("10", True, True),
+        ("999999999", True, True),
+        ("1000000000", False, True),
+        ("2147483647", False, True),
+        ("2147483648", False, False),
+        ("", False, False),
+        ("00", False, False),
+        ("01", False, False),
+        ("-1", False, False),
+        ("1_0", False, False),
+        ("²", False, False),
+        ("٣", False, False),
+    ],
+)
+def test_numbers_and_ids_of_brokers(text: str, is_number: bool, is_broker: bool) -> None:
+    assert names.is_number(text) is names.is_partition("t", text) is is_number
+    assert names.is_broker(text) is is_broker
+    assert not names.is_partition("a b", text)
+
+
+@pytest.mark.parametrize("digits", [11, 5_000, 1_000_000])
+def test_a_long_number_is_no_brokers_id_and_nothing_is_raised(digits: int) -> None:
+    """Python makes no number of more than 4,300 digits, and ZooKeeper takes longer names."""
+    assert not names.is_broker("1" * digits)
+    assert not names.is_number("1" * digits)

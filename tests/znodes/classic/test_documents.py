@@ -108,6 +108,7 @@ STATE = ClassicState(
     "m-1",
     (MEMBER, replace(MEMBER, member_id="m-2", instance=None, assignment=b"")),
 )
+THREE = replace(STATE, members=(*STATE.members, replace(STATE.members[1], member_id="m-3")))
 EMPTY = ClassicState(ClassicPhase.EMPTY, 7, "connect")
 
 
@@ -197,7 +198,9 @@ def test_a_request_is_no_answer_yet(request_: AskedOfGroup | InParts) -> None:
     assert decode_answer("r", data) is None
 
 
-@pytest.mark.parametrize("state", [STATE, EMPTY, replace(STATE, phase=ClassicPhase.COMPLETING)])
+@pytest.mark.parametrize(
+    "state", [STATE, THREE, EMPTY, replace(STATE, phase=ClassicPhase.COMPLETING)]
+)
 def test_a_state_is_read_as_it_was_written(state: ClassicState) -> None:
     assert decode_state("g", encode_state(state)) == state
 

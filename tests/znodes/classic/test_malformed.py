@@ -186,6 +186,8 @@ BAD_IN_STATES: tuple[Change, ...] = (
     put("members", []),
     put("members", [3]),
     lambda document: document["members"].append(document["members"][0]),
+    lambda document: document["members"].append(document["members"][1]),
+    lambda document: document["members"][1].__setitem__("instance", "i-1"),
     *(
         (lambda document, key=key: document["members"][0].pop(key))
         for key in ("member", "instance", "session", "rebalance", "protocols", "assignment")
