@@ -88,6 +88,7 @@ setup(
             "psutil>=5.9",
             "matplotlib>=3.8",
             "docker>=7",
+            "jsonschema>=4.20",
             "ruff>=0.17,<0.18",
             "mypy>=2.4,<3",
             "types-psutil",
