@@ -21,6 +21,7 @@ assert VERSION_MATCH is not None
 README = HERE / "README.md"
 
 CLI = ["rich>=13"]
+OTEL = ["opentelemetry-sdk>=1.25", "opentelemetry-exporter-otlp-proto-http>=1.25"]
 CONSOLE = ["starlette>=0.46", "uvicorn>=0.30", "jinja2>=3.1"]
 SASL = ["pure-sasl>=0.6"]
 LIBRDKAFKA = ["confluent-kafka>=2.4"]
@@ -78,6 +79,7 @@ setup(
         "cli": CLI,
         "console": CONSOLE,
         "librdkafka": LIBRDKAFKA,
+        "otel": OTEL,
         "sasl": SASL,
         "spark": SPARK,
         "test": [
@@ -97,6 +99,7 @@ setup(
             "kafka-python[lz4,snappy,zstd]",
             *CLI,
             *CONSOLE,
+            *OTEL,
             *SASL,
             *SPARK,
         ],

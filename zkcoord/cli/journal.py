@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zkcoord.cli.journal_traces import Traces
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import journal_dir
 from zkcoord.config.sources import add_flags, resolve
@@ -45,6 +46,8 @@ examples:
   zkcoord journal --group billing -n 20     what happened to one group
   zkcoord journal --group billing --follow  and what happens next
   zkcoord journal --json -n 0               every record, one JSON object per line
+  # each rebalance from now on as a trace
+  zkcoord journal --follow -n 1 --traces-to http://collector:4318/v1/traces
 
 WHY is what began a rebalance and TRIGGER the member or topic that did; WAITED FOR names the members
 whose answers took longest. All times are UTC.
@@ -73,6 +76,11 @@ def add_parser(subparsers: Any) -> None:
         "--group", metavar="GROUP", help="only this group, and the coordinator's terms"
     )
     parser.add_argument("--follow", action="store_true", help="go on with what comes, until Ctrl-C")
+    parser.add_argument(
+        "--traces-to",
+        metavar="URL",
+        help="send the rebalances that are shown as OpenTelemetry traces (OTLP over HTTP), too",
+    )
     parser.add_argument("--json", action="store_true", help="records as they are, one per line")
     parser.add_argument(
         "-n",
@@ -95,8 +103,16 @@ def run(args: argparse.Namespace) -> int:
         raise NoJournalError(
             f"there is no journal in {folder}: name the coordinator's --journal-dir with --dir"
         )
+    traces = Traces(args.traces_to) if args.traces_to is not None else None
+    try:
+        return _show(args, folder, _Rows(args.json, traces))
+    finally:
+        if traces is not None:
+            traces.close()
+
+
+def _show(args: argparse.Namespace, folder: Path, rows: _Rows) -> int:
     reading = Reading()
-    rows = _Rows(args.json)
     found, of_group = _last(reading, folder, args)
     rows.show(found)
     if reading.unreadable:
@@ -143,8 +159,9 @@ def _wanted(record: Record, args: argparse.Namespace) -> bool:
 class _Rows:
     """Prints records; the table's head once."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, traces: Traces | None) -> None:
         self.as_json = as_json
+        self.traces = traces
         self.begun = False
 
     def show(self, records: list[Record]) -> None:
@@ -161,6 +178,8 @@ class _Rows:
                 text = text.partition("\n")[2]
             self.begun = True
         out(text)
+        if self.traces is not None:
+            self.traces.send(records)
 
 
 def row(record: Mapping[str, Any]) -> list[str]:

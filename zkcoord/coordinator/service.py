@@ -293,7 +293,7 @@ class CoordinatorService:
                     "fields": {
                         key: value
                         for key, value in record.items()
-                        if key not in ("t", "kind", "waited_for", "owned")
+                        if key not in ("t", "kind", "waited_for", "owned", "steps")
                     }
                 },
             )

@@ -37,7 +37,9 @@ def action_text(action: ev.Action) -> str:
             return f"resign: {action.reason}"
         case ev.Record():
             detail = " ".join(
-                f"{k}={v}" for k, v in action.detail.items() if k not in ("waited_for", "owned")
+                f"{k}={v}"
+                for k, v in action.detail.items()
+                if k not in ("waited_for", "owned", "steps")
             )
             return f"record {action.kind}{' ' + action.group if action.group else ''}: {detail}"
         case ev.Assign():

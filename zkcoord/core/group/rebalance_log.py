@@ -11,6 +11,7 @@ from zkcoord.core.target import TargetAssignment
 from .view import GroupView
 
 WAITED_FOR_MAX = 8
+STEPS_MAX = 64
 OWNERSHIP_PARTITIONS_MAX = 500
 OWNED_PARTITIONS_MAX = 2_000
 """Of a group whose record says who owns what: some 40 KB at most, and a millisecond."""
@@ -29,7 +30,9 @@ class RebalanceLog:
         self.moved = 0
         self.unassigned = 0
         self.commands: dict[Option, int] = {}
-        self.sent_ms: dict[str, int] = {}
+        self.sent_ms: dict[str, tuple[int, Option]] = {}
+        self.decided_ms = 0
+        self.steps: list[dict[str, object]] = []
         self.waited_ms: dict[str, int] = {}
         self.done: list[tuple[int, Cause, dict[str, object]]] = []
 
@@ -43,6 +46,8 @@ class RebalanceLog:
             self.moved = self.unassigned = 0
             self.commands = {}
             self.waited_ms = {}
+            self.steps = []
+            self.decided_ms = now_ms
 
     def left_alone(self) -> None:
         """Nothing may be commanded, so nothing is rebalanced."""
@@ -51,18 +56,30 @@ class RebalanceLog:
     def assigned(self, now_ms: int, moved: int, result: TargetAssignment) -> None:
         """A target was computed; `moved` partitions are not where it wants them."""
         self.moved += moved
+        self.decided_ms = now_ms
         self.unassigned = len(result.unassigned)
 
     def sent(self, now_ms: int, command: Command) -> None:
         """A command was created."""
         self.commands[command.option] = self.commands.get(command.option, 0) + 1
-        self.sent_ms[command.member] = now_ms
+        self.sent_ms[command.member] = now_ms, command.option
 
     def acked(self, now_ms: int, member: str) -> None:
         """A member's command is gone: acked, or withdrawn."""
         sent = self.sent_ms.pop(member, None)
-        if sent is not None:
-            self.waited_ms[member] = max(self.waited_ms.get(member, 0), now_ms - sent)
+        if sent is None:
+            return
+        sent_ms, option = sent
+        self.waited_ms[member] = max(self.waited_ms.get(member, 0), now_ms - sent_ms)
+        if self.began_ms is not None and len(self.steps) < STEPS_MAX:
+            self.steps.append(
+                {
+                    "member": member,
+                    "option": option.value,
+                    "at_ms": max(0, sent_ms - self.began_ms),
+                    "ms": now_ms - sent_ms,
+                }
+            )
 
     def state(
         self, now_ms: int, state: GroupState, view: GroupView, result: TargetAssignment
@@ -92,6 +109,8 @@ class RebalanceLog:
             "assignor": result.assignor,
             "state": state.value,
             "waited_for": [{"member": m, "ms": ms} for m, ms in slowest],
+            "decided_ms": self.decided_ms - self.began_ms,
+            "steps": self.steps,
         }
         if len(view.owners) <= OWNED_PARTITIONS_MAX:
             detail["owned"] = owned(view)
