@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 KAFKA_DEADLINE_S = 10.0
 BROKERS_AGAIN_MS = 30_000
-CLOSE_WAIT_S = 5.0
+CLOSE_WAIT_S = 0.5
 BUSY_PART = 4
 """A look begins this many times as long after the one before as that one took, at the earliest: a
 quarter of the time is spent looking, however many groups there are.
@@ -79,7 +79,7 @@ class Watcher:
         self._thread.start()
 
     def close(self) -> None:
-        """End after the look that is under way."""
+        """End after the look that is under way; one that takes long ends with the process."""
         self._over.set()
         self._thread.join(CLOSE_WAIT_S)
 
