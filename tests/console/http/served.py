@@ -82,13 +82,14 @@ def served(told: ToldPages | None = None, pages: Any = None) -> Iterator[Served]
 
 
 class Stream:
-    """An open page's events."""
+    """An open page's events. `parts`: what it shows by now."""
 
     def __init__(self, port: int, path: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         self.connection.request("GET", path)
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200, self.answer.status
+        self.parts: dict[str, str] = {}
 
     def __enter__(self) -> Stream:
         return self
@@ -102,6 +103,7 @@ class Stream:
         while line := self.answer.readline():
             if line.startswith(b"data: "):
                 found: dict[str, str] = json.loads(line[6:])
+                self.parts.update(found)
                 return found
         return None
 

@@ -36,7 +36,8 @@ def test_each_link_of_the_list_leads_to_its_group(here: Served) -> None:
     [
         "/static/../http/web.py", "/static/..%2fpages.py", "/static/%2e%2e/pages.py",
         "/static/%2e%2e%2f%2e%2e%2f%2e%2e%2fetc/passwd", "/static//etc/passwd",
-        "/static/..\\pages.py", "/static/%00", "/static/" + "a" * 1_000, "/static/.", "/../etc/passwd", "//etc/passwd",
+        "/static/..\\pages.py", "/static/%00", "/static/" + "a" * 1_000, "/static/.",
+        "/../etc/passwd", "//etc/passwd",
         "/templates/base.html", "/%2e%2e", "/live/..%2f..", "/group%2f", "/%ff%fe", "/overview",
     ],
 )  # fmt: skip
