@@ -82,7 +82,10 @@ def test_few_groups_are_kept(fake: Fake) -> None:
     assert len(here._known) == GROUPS_KEPT
 
 
-def test_where_nobody_answers_one_tries_and_nobody_waits(fake: Fake) -> None:
+def test_where_nobody_answers_one_tries_and_nobody_waits(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT_S", 10 * PATIENCE_S)
     here = asker()
     here.group("billing")
     fake.error = UnavailableError("no server answers")
