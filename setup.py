@@ -96,6 +96,7 @@ setup(
             "types-psutil",
             "setuptools>=64",
             "wheel",
+            "selenium>=4.20",
             "kafka-python[lz4,snappy,zstd]",
             *CLI,
             *CONSOLE,

@@ -23,11 +23,15 @@ T = TypeVar("T")
 
 FRESH_MS = 400
 GROUPS_KEPT = 64
-WAIT_S = 5.0
-READ_DEADLINE_MS = 3_000
-CONNECT_TIMEOUT_MS = 3_000
+WAIT_S = 3.0
+READ_DEADLINE_MS = 2_500
+CONNECT_TIMEOUT_MS = 1_000
+"""A first connection has this and the deadline of a read."""
+
 AWAY_MS = 2_000
-"""How long after a failure nobody else waits for the same."""
+"""How long after a failure nobody tries again."""
+
+CLOSE_WAIT_S = 0.5
 
 BUSY = "others are being answered: ask again"
 
@@ -66,32 +70,52 @@ class GroupAsker:
         """One question, when it is its turn. Raises `UnavailableError` after `WAIT_S`, and what the
         question raises.
         """
-        if not self._lock.acquire(timeout=WAIT_S):
-            raise UnavailableError(BUSY)
+        away = self._away
+        # where the last one failed, one tries again, and nobody waits for it
+        if not self._lock.acquire(timeout=0 if away is not None else WAIT_S):
+            raise UnavailableError(str(away) if away is not None else BUSY)
         try:
             if self._away is not None and boot_ms() < self._away_until_ms:
                 raise UnavailableError(str(self._away))
-            self._away = None
-            if self._reader is None:
-                self._reader = SyncClient(self._options, READ_DEADLINE_MS).__enter__()
-            return question(self._reader)
-        except UnavailableError as error:
-            if self._away is None:
-                self._forget()
-                self._away, self._away_until_ms = error, boot_ms() + AWAY_MS
-            raise
+            return self._asked(question)
         finally:
             self._lock.release()
 
-    def close(self) -> None:
-        """End the session."""
-        with self._lock:
+    def _asked(self, question: Callable[[SyncClient], T]) -> T:
+        try:
+            if self._reader is None:
+                self._reader = SyncClient(self._options, READ_DEADLINE_MS).__enter__()
+            found = question(self._reader)
+        except UnavailableError as error:
             self._forget()
+            self._away, self._away_until_ms = error, boot_ms() + AWAY_MS
+            raise
+        self._away = None
+        return found
 
-    def _forget(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
+    def close(self) -> None:
+        """End the session; where that takes long, the process's end does it."""
+        if self._lock.acquire(timeout=CLOSE_WAIT_S):
             try:
-                reader.__exit__(None, None, None)
-            except ZkcoordError:
-                return  # it cannot be told that it is over, and will see it
+                ending = self._forget()
+            finally:
+                self._lock.release()
+            if ending is not None:
+                ending.join(CLOSE_WAIT_S)
+
+    def _forget(self) -> threading.Thread | None:
+        """Close the session; nobody waits for a server that may be away."""
+        reader, self._reader = self._reader, None
+        self._known.clear()
+        if reader is None:
+            return None
+        ending = threading.Thread(target=_closed, args=(reader,), name="zkcoord-bye", daemon=True)
+        ending.start()
+        return ending
+
+
+def _closed(reader: SyncClient) -> None:
+    try:
+        reader.close()
+    except ZkcoordError:
+        return  # it cannot be told that it is over, and will see it

@@ -27,8 +27,13 @@ RECORD_OVERHEAD_BYTES = 200
 HOUR_MS = 3_600_000
 BUCKETS = 12
 BUCKET_MS = HOUR_MS // BUCKETS
-CLOSE_WAIT_S = 5.0
+CLOSE_WAIT_S = 0.5
 TIMES_MAX = 10_000
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+"""Of one group's records for one page, the newest: what a page costs has a limit."""
+
+GROUP_OVERHEAD_BYTES = 1_500
+CLOCKS_DIFFER_MS = HOUR_MS
 REBALANCES = ("rebalance", "client-led rebalance")
 OF_NO_GROUP = ""
 
@@ -55,6 +60,7 @@ class Happenings:
         self._rebalanced: dict[str, deque[int]] = {}
         self.unreadable = 0
         self._over = threading.Event()
+        self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="zkcoord-journals", daemon=True)
 
     def start(self) -> None:
@@ -68,15 +74,24 @@ class Happenings:
 
     @property
     def exist(self) -> bool:
-        """Whether there is a journal at all."""
-        return any(journal_files(folder) for folder in self.folders)
+        """Whether there is a journal at all that may be read."""
+        try:
+            return any(journal_files(folder) for folder in self.folders)
+        except OSError:
+            return False
 
-    def of(self, group: str, since_ms: int = 0) -> list[Record]:
-        """Its records, the oldest first; of no group: elections, brokers, topics."""
+    def of(self, group: str) -> list[Record]:
+        """Its newest records, the oldest first; of no group: elections, brokers, topics."""
         with self._lock:
             kept = list(self._of_group.get(group, ()))
-        found: list[Any] = [orjson.loads(line) for line in kept]
-        return [record for record in found if record["t"] >= since_ms]
+        size, found = 0, list[bytes]()
+        for line in reversed(kept):
+            size += len(line)
+            if size > ANSWER_BYTES_MAX and found:
+                break
+            found.append(line)
+        records: list[Any] = [orjson.loads(line) for line in reversed(found)]
+        return sorted(records, key=lambda record: record["t"])
 
     def rates(self, group: str, now_ms: int | None = None) -> list[int]:
         """How often it was rebalanced in each five minutes of the last hour, the oldest first."""
@@ -118,6 +133,7 @@ class Happenings:
             self.unreadable += 1
             return
         weight = len(line) + RECORD_OVERHEAD_BYTES
+        weight += GROUP_OVERHEAD_BYTES if group not in self._of_group else 0
         self._of_group.setdefault(group, deque()).append(line)
         self._order.append((group, weight))
         self._bytes += weight
@@ -128,19 +144,27 @@ class Happenings:
                 del self._of_group[oldest]
                 self._rebalanced.pop(oldest, None)
             self._bytes -= freed
-        if record["kind"] in REBALANCES:
+        now = wall_ms()
+        if record["kind"] in REBALANCES and record["t"] < now + CLOCKS_DIFFER_MS:
             times = self._rebalanced.setdefault(group, deque(maxlen=TIMES_MAX))
             times.append(record["t"])
-            while times and times[0] < record["t"] - HOUR_MS:
+            while times and times[0] < min(now, record["t"]) - HOUR_MS:
                 times.popleft()
+
+    def _say(self, trouble: str) -> None:
+        """Once, until it is another one."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            log.warning("a journal cannot be read: %s", trouble)
 
     def _run(self) -> None:
         try:
             while not self._over.is_set():
                 try:
                     self.look()
+                    self._trouble = ""
                 except OSError as error:
-                    log.warning("a journal cannot be read: %s", error.strerror or error)
+                    self._say(str(error))
                 self._over.wait(POLL_S)
         except Exception:  # the thread's main: log and stop
             log.exception(

@@ -25,9 +25,10 @@ from zkcoord.console.views import texts
 from zkcoord.console.views.drawing import drawn, spark
 from zkcoord.console.views.overview import NOT_WELL, overview, wanted
 from zkcoord.console.views.rebalance import rebalance_story
-from zkcoord.console.views.timeline import MARKED, timeline
-from zkcoord.errors import InvalidGroupError, UnavailableError, UnknownGroupError
+from zkcoord.console.views.timeline import MARKED, MARKS_MAX, timeline
+from zkcoord.errors import InvalidGroupError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.zk.clock import wall_ms
+from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.names import is_topic, validate_group
 
 SPANS = {
@@ -40,6 +41,8 @@ SPANS = {
 SPAN = "1h"
 STALE_MS = 15_000
 NAME_CHARS_MAX = 1_000
+GROUPS_SHOWN = 100
+MARK_BYTES, MARKS_BYTES = 300, 64 * 1024
 Query = Mapping[str, str]
 
 
@@ -81,7 +84,11 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters.update(
-            utc=texts.utc, iso=texts.iso, duration=texts.duration, number=texts.number
+            utc=texts.utc,
+            iso=texts.iso,
+            duration=texts.duration,
+            number=texts.number,
+            short=texts.short,
         )
         self._templates.globals.update(
             version=__version__,
@@ -113,7 +120,7 @@ class Pages:
             page = self.of[name](query)
         except NotThereError as error:
             return {"notice": str(Markup.escape(texts.plain(str(error))))}
-        return {
+        return {"notice": ""} | {
             part: self._templates.get_template(f"parts/{part}.html").render(page.context)
             for part in page.parts
         }
@@ -153,12 +160,14 @@ class Pages:
         span = span if span in SPANS else SPAN
         common = self._common("group", query)
         line: GroupLine | None = common["picture"].lines.get(name)
-        found, problem = self._seen(name)
+        found, problem, is_unknown = self._seen(name)
         records = self._happenings.of(name)
-        if found is None and line is None and not records:
+        if is_unknown and line is None and not records:
             raise NotThereError(problem)
+        document = group_json(found, {}) if found is not None else None
+        blockers = list(group_page.blockers(found, common["now_ms"])) if found is not None else []
         now = common["now_ms"]
-        chart = timeline(records, now - SPANS[span], now, topic)
+        chart = timeline(records, now - SPANS[span], now, topic, _marks_max(name))
         rows = group_page.partition_rows(found, line) if found is not None else []
         rows = [row for row in rows if not topic or row.tp.topic == topic]
         context = {
@@ -170,13 +179,14 @@ class Pages:
             "line": line,
             "group": found,
             "problem": problem,
-            "document": group_json(found, {}) if found is not None else None,
+            "document": document,
             "rows": rows[: group_page.PARTITIONS_SHOWN],
             "rows_left": max(0, len(rows) - group_page.PARTITIONS_SHOWN),
             "topics": sorted({row.tp.topic for row in rows}),
-            "members": group_page.members_of(found) if found is not None else [],
-            "members_max": group_page.MEMBERS_SHOWN,
-            "blockers": list(group_page.blockers(found, now)) if found is not None else [],
+            "members": group_page.members_of(found, document) if found and document else [],
+            "members_count": len(document["members"]) if document is not None else 0,
+            "blockers": blockers[: group_page.BLOCKERS_SHOWN],
+            "blockers_left": max(0, len(blockers) - group_page.BLOCKERS_SHOWN),
             "unowned": group_page.unowned(rows, found) if found is not None else [],
             "chart": chart,
             "drawn": drawn(chart),
@@ -189,11 +199,14 @@ class Pages:
             "group.html", ("status", "head", "chart", "partitions", "members", "events"), context
         )
 
-    def _seen(self, name: str) -> tuple[Any, str]:
+    def _seen(self, name: str) -> tuple[GroupSnapshot | None, str, bool]:
+        """The group, or why it is not seen, and whether there is none."""
         try:
-            return self._asker.group(name), ""
-        except (UnknownGroupError, InvalidGroupError, UnavailableError) as error:
-            return None, str(error)
+            return self._asker.group(name), "", False
+        except (UnknownGroupError, InvalidGroupError) as error:
+            return None, str(error), True
+        except (UnavailableError, RefusedError) as error:
+            return None, str(error), False
 
     def _rebalance(self, query: Query) -> Page:
         name = _name(query)
@@ -213,7 +226,8 @@ class Pages:
         lines = sorted(
             common["picture"].of_topic(topic), key=lambda line: line.badness, reverse=True
         )
-        context = {**common, "topic": topic, "lines": lines}
+        left = max(0, len(lines) - GROUPS_SHOWN)
+        context = {**common, "topic": topic, "lines": lines[:GROUPS_SHOWN], "lines_left": left}
         return Page("topic.html", ("status", "topic_groups"), context)
 
     def _coordinator(self, query: Query) -> Page:
@@ -240,6 +254,11 @@ def _name(query: Query) -> str:
     except InvalidGroupError as error:
         raise NotThereError(str(error)) from None
     return name
+
+
+def _marks_max(name: str) -> int:
+    """Each mark has its group's name in an address: where that is long there are fewer."""
+    return min(MARKS_MAX, MARKS_BYTES // (MARK_BYTES + len(link("", name=name))))
 
 
 def link(page: str, **query: str | int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -22,10 +22,11 @@ from zkcoord.errors import RefusedError, UnavailableError, ZkcoordError
 from zkcoord.health.history import LogHistory
 from zkcoord.health.log_ends import LogEnds
 from zkcoord.health.monitor import HealthMonitor
-from zkcoord.health.rules import HealthLimits
+from zkcoord.health.rules import GroupHealth, HealthLimits
 from zkcoord.health.sampler import Sampler
 from zkcoord.health.stored_offsets import StoredOffsets
 from zkcoord.zk.clock import boot_ms, wall_ms
+from zkcoord.zk.listeners import takes_connections
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import coordinator_seen
@@ -36,7 +37,9 @@ log = logging.getLogger(__name__)
 
 KAFKA_DEADLINE_S = 10.0
 BROKERS_AGAIN_MS = 30_000
-CLOSE_WAIT_S = 5.0
+SLOW_MS = 5_000
+SERVERS_NAMED = 3
+CLOSE_WAIT_S = 0.5
 BUSY_PART = 4
 """A look begins this many times as long after the one before as that one took, at the earliest: a
 quarter of the time is spent looking, however many groups there are.
@@ -79,7 +82,7 @@ class Watcher:
         self._thread.start()
 
     def close(self) -> None:
-        """End after the look that is under way."""
+        """End after the look that is under way; one that takes long ends with the process."""
         self._over.set()
         self._thread.join(CLOSE_WAIT_S)
 
@@ -99,33 +102,32 @@ class Watcher:
             with SyncClient(self._options) as reader, _Eyes(reader, self._layout) as eyes:
                 while not self._over.is_set():
                     eyes.ask(self._find_brokers)
-                    began = boot_ms()
-                    self._look(reader, eyes)
-                    took = boot_ms() - began
+                    took = self._look(reader, eyes)
                     self._over.wait(max(self._interval_ms - took, took * (BUSY_PART - 1)) / 1000)
         except ZkcoordError as error:
             log.warning("%s", error)
             self._publish(replace(self._picture, problem=str(error)))
             self._over.wait(self._interval_ms / 1000)
 
-    def _look(self, reader: SyncClient, eyes: _Eyes) -> None:
+    def _look(self, reader: SyncClient, eyes: _Eyes) -> int:
+        """How long it took (ms), without the time that brokers did not answer."""
         began, at_ms = boot_ms(), wall_ms()
         listed = list_all_groups(reader, self._layout)
         seen = coordinator_seen(reader, self._layout)
-        health = []
-        if eyes.sampler is not None and eyes.history is not None:
-            self._monitor.take(eyes.sampler.look([group.name for group in listed]))
-            eyes.history.complete(self._monitor)
-            health = self._monitor.groups()
+        took_ms = boot_ms() - began
+        health = eyes.look(self._monitor, [group.name for group in listed])
+        if not eyes.are_slow:
+            took_ms = boot_ms() - began
         self._publish(
             Picture(
                 at_ms=at_ms,
                 lines=lines_of(listed, health),
                 coordinator=seen,
                 no_lag=eyes.problem,
-                took_ms=boot_ms() - began,
+                took_ms=took_ms,
             )
         )
+        return took_ms
 
     def _publish(self, picture: Picture) -> None:
         self._picture = replace(picture, number=self._picture.number + 1)
@@ -133,7 +135,10 @@ class Watcher:
 
 
 class _Eyes:
-    """What brokers are asked by, and why they are not."""
+    """What brokers are asked by, and why they are not. Where the last look has waited for them
+    (`are_slow`), they are asked again when one of them takes connections: a list of groups does not
+    wait for brokers that are away.
+    """
 
     def __init__(self, reader: SyncClient, layout: Layout) -> None:
         self._reader = reader
@@ -142,8 +147,9 @@ class _Eyes:
         self._stack = ExitStack()
         self._look_at_ms = 0
         self.problem = ""
-        self.sampler: Sampler | None = None
-        self.history: LogHistory | None = None
+        self.are_slow = True  # nobody has asked them yet
+        self._sampler: Sampler | None = None
+        self._history: LogHistory | None = None
 
     def __enter__(self) -> _Eyes:
         return self
@@ -169,14 +175,31 @@ class _Eyes:
     def _see_with(self, found: Brokers | None, problem: str) -> None:
         self._stack.close()
         self._asked, self.problem = found, problem
-        self.sampler = self.history = None
+        self._sampler = self._history = None
+        self.are_slow = True
         if found is None:
             return
         servers, security = found.servers, found.security
         kafka = self._stack.enter_context(KafkaGroups(servers, KAFKA_DEADLINE_S, security))
         usual = self._stack.enter_context(LogOffsets(servers, security))
         doubtful = self._stack.enter_context(LogOffsets(servers, security))
-        self.sampler = Sampler(
+        self._sampler = Sampler(
             StoredOffsets(self._reader, self._layout), kafka, LogEnds(usual, doubtful)
         )
-        self.history = LogHistory(usual)
+        self._history = LogHistory(usual)
+
+    def look(self, monitor: HealthMonitor, groups: Sequence[str]) -> list[GroupHealth]:
+        """Verdicts, or none, and a `problem`. Raises `UnavailableError` where ZooKeeper does not
+        answer.
+        """
+        if self._sampler is None or self._history is None or self._asked is None:
+            return []
+        servers = self._asked.servers
+        if self.are_slow and not takes_connections(servers):
+            self.problem = f"no broker takes connections at {', '.join(servers[:SERVERS_NAMED])}"
+            return []
+        began, self.problem = boot_ms(), ""
+        monitor.take(self._sampler.look(groups))
+        self._history.complete(monitor)
+        self.are_slow = boot_ms() - began > SLOW_MS
+        return monitor.groups()

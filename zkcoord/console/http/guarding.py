@@ -61,7 +61,8 @@ class Guarded:
         if not self._names.serve(hosts):
             return PlainTextResponse(MISDIRECTED + "\n", 421)
         if scope["method"] not in METHODS:
-            return PlainTextResponse("only GET and HEAD are answered here\n", 405)
+            allowed = {"allow": ", ".join(METHODS)}
+            return PlainTextResponse("only GET and HEAD are answered here\n", 405, allowed)
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > TARGET_BYTES_MAX:
             return PlainTextResponse("the address is too long\n", 414)
         return None

@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from hashlib import blake2b
-from threading import Lock
+from threading import RLock
 
 import orjson
 from starlette.concurrency import run_in_threadpool
@@ -20,10 +20,13 @@ from starlette.concurrency import run_in_threadpool
 Parts = Mapping[str, str]
 Render = Callable[[], Parts]
 
-COMMENT_S = 15.0
+COMMENT_S = 5.0
+"""What a page says of its age is as old as this at most, also where nothing new is seen."""
+
 GATHER_S = 0.1
 """News that come together are sent together."""
 
+FRESH_S = COMMENT_S / 2
 PAGES_KEPT = 64
 RETRY_MS = 2_000
 
@@ -35,8 +38,8 @@ class Newsroom:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event | None = None
         self.number = 0
-        self._lock = Lock()
-        self._rendered: OrderedDict[str, tuple[int, Parts]] = OrderedDict()
+        self._lock = RLock()  # a signal's handler may tell while its thread does
+        self._rendered: OrderedDict[str, tuple[int, float, Parts]] = OrderedDict()
         self._rendering: dict[str, asyncio.Lock] = {}
 
     def open(self) -> None:
@@ -64,20 +67,22 @@ class Newsroom:
                 await asyncio.wait_for(self._changed.wait(), timeout_s)
             except asyncio.TimeoutError:
                 return self.number
-            await asyncio.sleep(GATHER_S)
+        await asyncio.sleep(GATHER_S)
         return self.number
 
     async def parts(self, key: str, render: Render) -> Parts:
         """What a page is now; rendered once for all who ask for the same."""
         lock = self._rendering.setdefault(key, asyncio.Lock())
+        wanted, clock = self.number, asyncio.get_running_loop().time
         try:
             async with lock:
                 known = self._rendered.get(key)
-                if known is not None and known[0] == self.number:
-                    return known[1]
-                number = self.number
+                # what began to be rendered when nothing newer was known to who asks will do
+                if known is not None and known[0] >= wanted and clock() - known[1] < FRESH_S:
+                    return known[2]
+                number, began = self.number, clock()
                 found = await run_in_threadpool(render)
-                self._rendered[key] = (number, found)
+                self._rendered[key] = (number, began, found)
                 self._rendered.move_to_end(key)
                 while len(self._rendered) > PAGES_KEPT:
                     self._rendered.popitem(last=False)

@@ -6,12 +6,13 @@ those that have waited longest for a request go first: slow strangers take no re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -19,13 +20,16 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zkcoord.errors import ConfigurationError, UnavailableError
+from zkcoord.terminal import shown
 
 log = logging.getLogger(__name__)
 
 HEAD_DEADLINE_S = 5.0
 CONNECTIONS_MAX = 512
 KEEP_ALIVE_S = 10
+BACKLOG = 128
 SHUTDOWN_S = 2
+ENDING = (signal.SIGINT, signal.SIGTERM)
 HEAD_BYTES_MAX = 16 * 1024
 
 
@@ -41,7 +45,9 @@ class Lobby:
         self.open += 1
         self.waits(connection)
         if self.open > CONNECTIONS_MAX:
-            drop(next(iter(self._waiting)))
+            longest = next(iter(self._waiting))
+            del self._waiting[longest]  # it is gone a moment later, and others may come before
+            drop(longest)
 
     def waits(self, connection: Any) -> None:
         """It has no request."""
@@ -67,11 +73,11 @@ def protocol_of(lobby: Lobby) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._await_head()
+            self._await_head(HEAD_DEADLINE_S)
             lobby.comes(self, lambda one: one.transport.abort())
 
-        def _await_head(self) -> None:
-            self.head_deadline = self.loop.call_later(HEAD_DEADLINE_S, self.transport.abort)
+        def _await_head(self, seconds: float) -> None:
+            self.head_deadline = self.loop.call_later(seconds, self.transport.abort)
 
         def handle_events(self) -> None:
             super().handle_events()
@@ -86,7 +92,10 @@ def protocol_of(lobby: Lobby) -> type[asyncio.Protocol]:
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if not self.transport.is_closing() and self.head_deadline is None:
+            is_idle = self.cycle is None or self.cycle.response_complete
+            if is_idle and self.head_deadline is None and not self.transport.is_closing():
+                # longer than uvicorn waits for the first byte of the next head
+                self._await_head(KEEP_ALIVE_S + HEAD_DEADLINE_S)
                 lobby.waits(self)
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -110,6 +119,21 @@ class ConsoleServer(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
 
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, but for what comes after: a signal that has ended this server is dealt with
+        by that, and not raised again.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in ENDING}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
 
 def end_with_parent(serving: ConsoleServer) -> None:
     """Have it end when nobody holds the other end of standard input any more."""
@@ -129,11 +153,12 @@ def listener(address: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((address, port))
-    except OSError as error:
+        found.listen(BACKLOG)  # who comes before it serves waits
+    except (OSError, UnicodeError) as error:
         found.close()
+        why = getattr(error, "strerror", None) or str(error)
         raise UnavailableError(
-            f"{address}:{port} cannot be listened on ({error.strerror}): choose another with"
-            " --listen"
+            f"{shown(address)}:{port} cannot be listened on ({why}): choose another with --listen"
         ) from error
     return found
 
@@ -142,8 +167,17 @@ def parse_listen(text: str) -> tuple[str, int]:
     """`127.0.0.1:9407` or `[::1]:9407`. Raises `ConfigurationError`."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) < 65_536):
-        raise ConfigurationError(f"--listen is {text!r}: write ADDRESS:PORT, as 127.0.0.1:9407")
+    if not (
+        colon
+        and host
+        and port.isascii()
+        and port.isdigit()
+        and len(port) < 6
+        and int(port) < 65_536
+    ):
+        raise ConfigurationError(
+            f"--listen is {shown(text)}: write ADDRESS:PORT, as 127.0.0.1:9407"
+        )
     return host, int(port)
 
 

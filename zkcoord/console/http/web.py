@@ -24,6 +24,7 @@ OPEN_PAGES_MAX = 200
 DEPTH_MAX = 20
 OVERVIEW = "overview"
 NOT_THERE = "there is no such page: begin with the list of groups"
+EVENTS = "text/event-stream"
 EVENT_HEADERS = {"x-accel-buffering": "no", "cache-control": "no-store, no-transform"}
 
 
@@ -35,7 +36,7 @@ def application(at: ConsoleAddresses, newsroom: Newsroom) -> Starlette:
         newsroom.open()
         yield
 
-    return Starlette(
+    found = Starlette(
         routes=[
             Route("/", at.page, name="overview"),
             Route("/live/{name}", at.live),
@@ -45,6 +46,9 @@ def application(at: ConsoleAddresses, newsroom: Newsroom) -> Starlette:
         exception_handlers={404: at.not_there},
         lifespan=life,
     )
+    # to an address with our name and scheme in it, which a proxy's reader may not come by
+    found.router.redirect_slashes = False
+    return found
 
 
 class ConsoleAddresses:
@@ -80,12 +84,14 @@ class ConsoleAddresses:
             return PlainTextResponse(NOT_THERE + "\n", 404)
         if self._open >= OPEN_PAGES_MAX:
             return PlainTextResponse("too many pages are open\n", 503)
+        if request.method == "HEAD":
+            return Response(headers=EVENT_HEADERS, media_type=EVENTS)
         query = _query(request)
         key = f"{name}?{sorted(query.items())}"
         render = partial(self._pages.parts, name, query)
         return StreamingResponse(
             self._counted(events(self._newsroom, key, render, lambda: self._is_over)),
-            media_type="text/event-stream",
+            media_type=EVENTS,
             headers=EVENT_HEADERS,
         )
 
@@ -99,8 +105,9 @@ class ConsoleAddresses:
 
     async def not_there(self, request: Request, _: Exception | None) -> Response:
         """Any other address."""
-        depth = request.url.path.count("/") - 1
-        return self._trouble(404, "Not there", NOT_THERE, min(depth, DEPTH_MAX))
+        # as a browser counts: an encoded slash is none
+        depth = (request.scope.get("raw_path") or b"/").count(b"/") - 1
+        return self._trouble(404, "Not there", NOT_THERE, max(0, min(depth, DEPTH_MAX)))
 
     def _trouble(self, status: int, title: str, sentence: str, depth: int = 0) -> Response:
         return HTMLResponse(self._pages.trouble(title, sentence, "../" * depth), status)

@@ -47,8 +47,10 @@
 
   function focusAgain(part, place) {
     const alike = [...part.querySelectorAll(place.tag)];
-    const same = alike.find((one) => place.href !== null && one.getAttribute("href") === place.href);
-    const found = same || alike[place.index];
+    const isSame = (one) => one !== undefined && one.getAttribute("href") === place.href;
+    const there = alike[place.index];
+    const moved = place.href === null || isSame(there) ? undefined : alike.find(isSame);
+    const found = moved || there;
     if (found) found.focus({ preventScroll: true });
   }
 

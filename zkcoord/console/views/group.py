@@ -14,9 +14,10 @@ from zkcoord.health.rules import HealthVerdict, PartitionHealth
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.codec import ranges_of
 
-PARTITIONS_SHOWN = 200
-MEMBERS_SHOWN = 200
+PARTITIONS_SHOWN = 100
+MEMBERS_SHOWN = 100
 EVENTS_SHOWN = 30
+BLOCKERS_SHOWN = 30
 PARTS_SHOWN = 6
 MOVING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -63,11 +64,16 @@ def _partition_row(
     )
 
 
-def members_of(group: GroupSnapshot) -> list[dict[str, Any]]:
-    """Its members as `groups describe --json` has them, with what they own as text."""
-    found: list[dict[str, Any]] = view.group_json(group, {})["members"]
+def members_of(group: GroupSnapshot, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first of its members, as `groups describe --json` has them, with what they own as
+    text.
+    """
+    of: dict[str, list[TopicPartition]] = {}
+    for tp, holder in sorted(group.holders.items()):
+        of.setdefault(holder, []).append(tp)
+    found = [{**member} for member in document["members"][:MEMBERS_SHOWN]]
     for member in found:
-        held = group.held_by(member["consumer_id"])
+        held = of.get(member["consumer_id"], [])
         member["owns"] = ", ".join(
             f"{topic}[{numbers}]" for topic, numbers in ranges_of(held).items()
         )
@@ -121,4 +127,5 @@ def unowned(rows: Sequence[PartitionRow], group: GroupSnapshot) -> list[TopicPar
 
 def of_record(record: Mapping[str, Any]) -> str:
     """The address of a rebalance within its group: when it was over, and its generation."""
-    return f"{record['t']}-{record.get('generation', 0)}"
+    generation = record.get("generation")
+    return f"{record['t']}-{generation if type(generation) is int else 0}"

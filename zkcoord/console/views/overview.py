@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from zkcoord.console.picture import GroupLine, Picture
+from zkcoord.core.model import GroupState
 from zkcoord.health.rules import HealthVerdict
 
 ROWS = 100
@@ -28,6 +29,9 @@ SORTS: dict[str, Callable[[GroupLine, int], Any]] = {
     "verdict": lambda line, _: line.badness,
     "rebalances": lambda _, rebalances: rebalances,
 }
+ORDERS = ("up", "down")
+VERDICTS = (NOT_WELL, *(verdict.value for verdict in HealthVerdict))
+STATES = tuple(state.value for state in GroupState)
 WORST_FIRST = ("members", "lag", "seconds", "verdict", "rebalances")
 
 
@@ -74,16 +78,17 @@ class Wanted:
 
 def wanted(query: Mapping[str, str]) -> Wanted:
     """Of an address; what is no word of ours counts as usual."""
+    verdict, state, order = (query.get(name, "") for name in ("verdict", "state", "order"))
     sort = query.get("sort", "verdict")
     sort = sort if sort in SORTS else "verdict"
     page = query.get("page", "1")
-    order = query.get("order", "down" if sort in WORST_FIRST else "up")
+    down = order == "down" if order in ORDERS else sort in WORST_FIRST
     return Wanted(
         query.get("find", "")[:TEXT_CHARS_MAX],
-        query.get("verdict", "")[:TEXT_CHARS_MAX],
-        query.get("state", "")[:TEXT_CHARS_MAX],
+        verdict if verdict in VERDICTS else "",
+        state if state in STATES else "",
         sort,
-        order == "down",
+        down,
         min(int(page), PAGES_MAX) if page.isascii() and page.isdigit() and len(page) < 8 else 1,
     )
 

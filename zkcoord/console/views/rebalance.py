@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.console.views.group import of_record
+from zkcoord.console.views.texts import short
 from zkcoord.console.views.timeline import REBALANCES, owned
 from zkcoord.core.model import TopicPartition
 
 MOVES_SHOWN = 200
+WAITED_SHOWN = 20
 CAUSES = {
     "member joined": "a member joined: {trigger}",
     "member left": "a member left or was lost: {trigger}",
@@ -44,18 +46,18 @@ class RebalanceTold:
         record = self.record
         took = record.get("duration_ms")
         found = [f"It began because {self.cause}."]
-        if isinstance(took, int):
+        if type(took) is int:
             found.append(f"It took {took} ms until everything was where it was to be.")
         if self.waited:
             who, ms = self.waited[0]
             found.append(f"{who} took longest to answer: {ms} ms.")
-        if isinstance(record.get("moved"), int):
+        if type(record.get("moved")) is int:
             found.append(
-                f"{record['moved']} partitions moved, to {record.get('members', '?')} members, by"
-                f" the assignor {record.get('assignor', '?')}."
+                f"{record['moved']} partitions moved, to {short(record.get('members', '?'))}"
+                f" members, by the assignor {short(record.get('assignor', '?'))}."
             )
         left = record.get("unassigned")
-        if isinstance(left, int) and left:
+        if type(left) is int and left:
             found.append(f"{left} partitions were left without a member.")
         return found
 
@@ -73,18 +75,23 @@ def rebalance_story(records: Sequence[Mapping[str, Any]], address: str) -> Rebal
 
 
 def _told(record: Mapping[str, Any], before: Mapping[str, Any] | None) -> RebalanceTold:
-    reason, trigger = str(record.get("cause", "")), str(record.get("trigger", ""))
-    cause = CAUSES.get(reason, "of " + (reason or "something the journal does not name"))
+    reason, trigger = (short(record.get(name) or "") for name in ("cause", "trigger"))
+    waited = record.get("waited_for")
+    if reason in CAUSES:
+        cause = CAUSES[reason].format(trigger=trigger)
+    else:
+        cause = "of " + (reason or "something the journal does not name")
+        cause += f": {trigger}" if trigger else ""
     moves = _moves(record, before)
     return RebalanceTold(
         record,
-        cause.format(trigger=trigger) if "{" in cause else cause + (f": {trigger}" * bool(trigger)),
+        cause,
         None if moves is None else moves[:MOVES_SHOWN],
         max(0, len(moves or ()) - MOVES_SHOWN),
         [
-            (str(one.get("member", "")), one["ms"])
-            for one in record.get("waited_for") or ()
-            if isinstance(one, dict) and isinstance(one.get("ms"), int)
+            (short(one.get("member", "")), one["ms"])
+            for one in (waited[:WAITED_SHOWN] if isinstance(waited, list) else ())
+            if isinstance(one, dict) and type(one.get("ms")) is int
         ],
     )
 

@@ -10,12 +10,21 @@ from markupsafe import Markup
 from zkcoord.terminal import printable
 
 NARROW_SPACE = Markup("&#8239;")
+TEXT_CHARS_MAX = 300
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
 def plain(value: Any) -> Any:
     """What a template writes of a value: texts without characters that change how others look."""
-    return printable(value) if type(value) is str else value
+    if value is None or isinstance(value, (Markup, int, float)):
+        return value
+    return printable(str(value))
+
+
+def short(value: Any, chars_max: int = TEXT_CHARS_MAX) -> str:
+    """The same, of bounded length: others write as much as they like."""
+    text = str(value)
+    return printable(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
 
 
 def utc(at_ms: int) -> str:

@@ -12,14 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from zkcoord.core.model import TopicPartition
 
-RANGE_MAX = 100_000
+OWNED_MAX = 10_000
+"""Partitions that are read of one record: the journal writes fewer."""
+
+WORK_MAX = 500_000
+"""The same of all records that a timeline reads, from the newest."""
+
 ROWS_MAX = 100
-SEGMENTS_MAX = 6_000
+SEGMENTS_MAX = 1_500
+MARKS_MAX = 200
+"""So much can be seen, and a page stays light."""
 REBALANCES = ("rebalance", "client-led rebalance")
 MARKED = (*REBALANCES, "evicted", "quarantined", "released", "mode", "static", "legacy")
 NOBODY = ""
@@ -57,7 +64,8 @@ class Mark:
 @dataclass(frozen=True)
 class OwnersTimeline:
     """Rows by partition, the marks, and every owner in the order in which it first appears.
-    `left_out`: partitions beyond `ROWS_MAX`; `unknown`: rebalances that do not say who owned what.
+    `left_out`: partitions beyond `ROWS_MAX`; `marks_left`: older marks beyond `marks_max`;
+    `unknown`: rebalances that do not say who owned what.
     """
 
     begin_ms: int
@@ -66,29 +74,31 @@ class OwnersTimeline:
     marks: Sequence[Mark] = ()
     owners: Sequence[str] = ()
     left_out: int = 0
+    marks_left: int = 0
     unknown: int = 0
 
 
 def timeline(
-    records: Iterable[Mapping[str, Any]], begin_ms: int, end_ms: int, topic: str = ""
+    records: Iterable[Mapping[str, Any]],
+    begin_ms: int,
+    end_ms: int,
+    topic: str = "",
+    marks_max: int = MARKS_MAX,
 ) -> OwnersTimeline:
     """Of this time; of one topic, or of all."""
+    marked = [r for r in records if r["kind"] in MARKED and r["t"] <= end_ms]
+    marks = [
+        Mark(r["t"], r["kind"], r, _whole(r.get("duration_ms")))
+        for r in marked
+        if r["t"] >= begin_ms
+    ]
     changes: dict[TopicPartition, list[Segment]] = {}
-    marks, unknown = [], 0
-    for record in records:
-        kind, at_ms = record["kind"], record["t"]
-        if kind not in MARKED or at_ms > end_ms:
-            continue
-        took = _whole(record.get("duration_ms"))
-        if at_ms >= begin_ms:
-            marks.append(Mark(at_ms, kind, record, took))
-        if kind not in REBALANCES:
-            continue
-        if not isinstance(record.get("owned"), dict):
-            unknown += at_ms >= begin_ms
-            changes.clear()  # what was known is not true any more
-            continue
-        _apply(changes, owned(record["owned"], topic), at_ms - took, at_ms, end_ms)
+    unknown = 0
+    for record, owners_then in _known(marked, begin_ms, topic):
+        at_ms = record["t"]
+        began_ms = at_ms - _whole(record.get("duration_ms"))
+        unknown += owners_then is None and at_ms >= begin_ms
+        _apply(changes, owners_then or {}, began_ms, at_ms, end_ms)
     rows = {tp: clipped for tp in sorted(changes) if (clipped := _clip(changes[tp], begin_ms))}
     shown = dict(list(rows.items())[:ROWS_MAX])
     ordered = sorted((s.begin_ms, s.owner) for row in shown.values() for s in row)
@@ -96,9 +106,10 @@ def timeline(
         begin_ms,
         end_ms,
         _coarse(shown, end_ms - begin_ms),
-        marks,
+        marks[-marks_max:],
         list(dict.fromkeys(owner for _, owner in ordered if owner)),
         len(rows) - len(shown),
+        max(0, len(marks) - marks_max),
         unknown,
     )
 
@@ -107,14 +118,37 @@ def owned(found: Mapping[Any, Any], topic: str = "") -> dict[TopicPartition, str
     """Owners by partition, of a record's `owned`: {member: {topic: "0-3,7"}}. What is not of this
     form is left out: the record may be of another version.
     """
-    return {
-        TopicPartition(name, number): str(member)
+    pairs = (
+        (TopicPartition(name, number), str(member))
         for member, topics in found.items()
         if isinstance(topics, dict)
         for name, numbers in topics.items()
         if not topic or name == topic
         for number in _numbers(numbers)
-    }
+    )
+    return dict(islice(pairs, OWNED_MAX))
+
+
+def _known(
+    marked: Sequence[Mapping[str, Any]], begin_ms: int, topic: str
+) -> list[tuple[Mapping[str, Any], dict[TopicPartition, str] | None]]:
+    """Rebalances with the owners after them, None where the journal does not say that: from the
+    last one before `begin_ms` on, or from where `WORK_MAX` partitions are read.
+    """
+    found: list[tuple[Mapping[str, Any], dict[TopicPartition, str] | None]] = []
+    work = 0
+    for record in reversed(marked):
+        if record["kind"] not in REBALANCES:
+            continue
+        said = record.get("owned")
+        then = owned(said, topic) if isinstance(said, dict) else None
+        work += len(then or ())
+        if work > WORK_MAX:
+            break
+        found.append((record, then))
+        if record["t"] <= begin_ms:
+            break
+    return found[::-1]
 
 
 def _numbers(text: Any) -> Iterator[int]:
@@ -122,7 +156,7 @@ def _numbers(text: Any) -> Iterator[int]:
         first, _, last = part.partition("-")
         if not (_is_number(first) and _is_number(last or first)):
             continue
-        yield from range(int(first), min(int(last or first), int(first) + RANGE_MAX) + 1)
+        yield from range(int(first), int(last or first) + 1)
 
 
 def _is_number(text: str) -> bool:
@@ -145,9 +179,9 @@ def _apply(
         row = changes.setdefault(tp, [])
         owner = after.get(tp, NOBODY)
         last = row[-1] if row else None
-        if last is not None and last.owner == owner:
-            continue
-        if last is not None:
+        if last is not None and last.end_ms == end_ms:  # it goes on until then
+            if last.owner == owner:
+                continue
             left = max(last.begin_ms, min(began_ms, over_ms))
             row[-1] = Segment(last.begin_ms, left, last.owner)
         if owner:

@@ -1,0 +1,1 @@
+"""Verdicts without thresholds and lag in seconds."""
