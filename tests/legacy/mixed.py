@@ -78,6 +78,11 @@ class Subject(Protocol):
     def held(self, partition: int, when_ns: int) -> bool:
         """Whether it owned the partition then and had not begun to give it up."""
 
+    def began_before(self, partition: int, offset: int, when_ns: int) -> bool:
+        """Whether more than this offset was stored when the partition became its own, so that it
+        began at what it had read earlier.
+        """
+
 
 class Old:
     """An old consumer in a process of its own."""
@@ -129,6 +134,14 @@ class Old:
         began = [when_s * 1e9 for when_s, of in self.process.rebalances if of == self.member.id]
         ends = [*began, *(line["t"] for line in self.member.said("closing"))]
         return not any(got[-1]["t"] < end <= when_ns for end in ends)
+
+    def began_before(self, partition: int, offset: int, when_ns: int) -> bool:
+        """As `Subject`: `assigned` says what ZooKeeper held when it had made its owner nodes."""
+        got = [line for line in self.member.said("assigned") if line["t"] <= when_ns]
+        stored = (
+            {int(p.rpartition("-")[2]): at for p, at in got[-1]["offsets"].items()} if got else {}
+        )
+        return stored.get(partition, -1) > offset
 
 
 class Ours:
@@ -187,6 +200,10 @@ class Ours:
         """Ours deliver what they own: no excuse."""
         return True
 
+    def began_before(self, partition: int, offset: int, when_ns: int) -> bool:
+        """Ours read what is stored when nobody else can write it: no excuse."""
+        return False
+
 
 def _delivered(lines: Sequence[dict]) -> list[tuple[int, int, int]]:  # type: ignore[type-arg]
     found = []
@@ -235,7 +252,10 @@ class Outcome:
     not killed; `after_kill_ms`: of the others, how long after the kill. `stale`: of those neither
     nor, that an old consumer delivered though it had begun to give the partition up: it stops its
     fetchers, clears its queues and commits, and its stream may have taken a chunk just before
-    (ConsumerIterator.makeNext, which clearCurrentChunk does not wait for). `blocked`: of the
+    (ConsumerIterator.makeNext, which clearCurrentChunk does not wait for). `early`: an old consumer
+    began before what was stored when it had claimed the partition: it reads offsets first and
+    claims then (ZookeeperConsumerConnector.rebalance), and whoever had it commits in between.
+    `blocked`: of the
     rebalances given up, those whose last attempt found a node of ours.
     """
 
@@ -245,6 +265,7 @@ class Outcome:
     again: int = 0
     doubles: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
+    early: list[str] = field(default_factory=list)
     after_kill_ms: list[float] = field(default_factory=list)
     gave_up: int = 0
     blocked: list[str] = field(default_factory=list)
@@ -404,8 +425,11 @@ def judge(
             continue
         found.again += 1
         if before[1].killed_ns is None or when < before[1].killed_ns:
-            owned = before[1].held(number, before[0]) and member.held(number, when)
-            (found.doubles if owned else found.stale).append(
+            kind = found.stale
+            if before[1].held(number, before[0]) and member.held(number, when):
+                early = member.began_before(number, offset, when)
+                kind = found.early if early else found.doubles
+            kind.append(
                 f"partition {number} @{offset}: {'old' if before[1].old else 'ours'}, then"
                 f" {'old' if member.old else 'ours'} {(when - before[0]) / 1e9:.1f} s later"
             )
@@ -447,6 +471,13 @@ def section_of(title: str, name: str, found: Outcome, control: Outcome | None) -
             [float(len(found.stale))],
             unit="records",
             note="; ".join(found.stale[:3]),
+        ),
+        Row(
+            "of one that gave the partition up, by an old consumer that had read its offset before",
+            "what was stored when it had claimed it",
+            [float(len(found.early))],
+            unit="records",
+            note="; ".join(found.early[:3]),
         ),
         Row(
             "not committed when its member was killed, delivered again",

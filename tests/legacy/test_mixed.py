@@ -156,6 +156,7 @@ class Told:
     killed_ns: int | None = None
     before: list[str] = field(default_factory=list)
     gives_up_at: int | None = None
+    stored: int = 0
 
     def delivered(self) -> list[tuple[int, int, int]]:
         return self.delivered_records
@@ -165,6 +166,9 @@ class Told:
 
     def held(self, partition: int, when_ns: int) -> bool:
         return self.gives_up_at is None or when_ns < self.gives_up_at
+
+    def began_before(self, partition: int, offset: int, when_ns: int) -> bool:
+        return self.stored > offset
 
     def leave(self) -> None:
         """Nothing runs."""
@@ -233,6 +237,20 @@ def test_what_an_old_consumer_delivers_while_it_owns_it_is_no_excuse() -> None:
     ]
     judge(found, everybody, [8], ())
     assert len(found.doubles) == 1 and not found.stale
+
+
+@pytest.mark.parametrize("stored, doubles", [(8, 0), (7, 1), (0, 1)])
+def test_an_old_consumer_that_begins_before_what_is_stored_has_read_it_too_early(
+    stored: int, doubles: int
+) -> None:
+    """It reads offsets, and claims the partitions then."""
+    found = Outcome()
+    everybody: list[Subject] = [
+        Told(False, [(0, 7, 10)]),
+        Told(True, [(0, 7, 20)], stored=stored),
+    ]
+    judge(found, everybody, [8], ())
+    assert len(found.doubles) == doubles and len(found.early) == 1 - doubles
 
 
 def test_whose_node_was_in_the_way() -> None:
