@@ -42,6 +42,7 @@ from zkcoord.coordinator.logging import Logs
 from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
 from zkcoord.core.group.machine import Group
+from zkcoord.core.group.rebalance_log import DETAILS
 from zkcoord.errors import ConfigurationError
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
@@ -293,7 +294,7 @@ class CoordinatorService:
                     "fields": {
                         key: value
                         for key, value in record.items()
-                        if key not in ("t", "kind", "waited_for", "owned", "steps")
+                        if key not in ("t", "kind") and key not in DETAILS
                     }
                 },
             )

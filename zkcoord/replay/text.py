@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from zkcoord.core import events as ev
-from zkcoord.core.group.rebalance_log import ranges
+from zkcoord.core.group.rebalance_log import DETAILS, ranges
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.value_type import assert_never
 
@@ -36,11 +36,7 @@ def action_text(action: ev.Action) -> str:
         case ev.Resign():
             return f"resign: {action.reason}"
         case ev.Record():
-            detail = " ".join(
-                f"{k}={v}"
-                for k, v in action.detail.items()
-                if k not in ("waited_for", "owned", "steps")
-            )
+            detail = " ".join(f"{k}={v}" for k, v in action.detail.items() if k not in DETAILS)
             return f"record {action.kind}{' ' + action.group if action.group else ''}: {detail}"
         case ev.Assign():
             return f"ask {action.assignor} for {action.group} #{action.token}"

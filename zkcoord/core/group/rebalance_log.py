@@ -12,6 +12,9 @@ from .view import GroupView
 
 WAITED_FOR_MAX = 8
 STEPS_MAX = 64
+DETAILS = frozenset({"waited_for", "owned", "steps", "decided_ms"})
+"""What only the journal has of a rebalance: logs and transcripts are for reading."""
+
 OWNERSHIP_PARTITIONS_MAX = 500
 OWNED_PARTITIONS_MAX = 2_000
 """Of a group whose record says who owns what: some 40 KB at most, and a millisecond."""
