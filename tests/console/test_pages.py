@@ -20,7 +20,7 @@ from tests.console.pictures import (
     snapshot,
 )
 from zkcoord.check.rules import CheckFinding
-from zkcoord.console.checking import Checked, LegacyGroup
+from zkcoord.console.checking import Checked, GroupOnItsWay
 from zkcoord.console.pages import NotThereError, link
 from zkcoord.core.model import GroupMetadata, GroupState, TopicPartition
 from zkcoord.errors import UnavailableError
@@ -252,7 +252,7 @@ def test_a_timeline_of_100_partitions_and_400_marks_weighs_little(of: str, tmp_p
 def test_what_is_found_and_groups_with_old_consumers_are_texts(name: str) -> None:
     told = ToldPages()
     finding = CheckFinding("offset-no-number", name, f"/consumers/{name}/offsets", name)
-    old = LegacyGroup(name, 1, 0, "mixed", (name,), "replace its 1 old consumers one by one")
+    old = GroupOnItsWay(name, 1, 0, "mixed", (name,), "replace its 1 old consumers one by one")
     told.checked = Checked(1_700_000_000_000, (finding,), 0, (old,))
     for page in ("check", "legacy"):
         text = told.pages.whole(page, {})
@@ -268,7 +268,7 @@ def test_a_thousand_findings_weigh_little() -> None:
         CheckFinding("offset-no-number", f"g{n}", f"/consumers/g{n}/offsets/t", "x" * 5_000)
         for n in range(1_000)
     ]
-    legacy = [LegacyGroup(f"g{n}", 1, 1, "mixed", ("y" * 5_000,) * 9, "z") for n in range(200)]
+    legacy = [GroupOnItsWay(f"g{n}", 1, 1, "mixed", ("y" * 5_000,) * 9, "z") for n in range(200)]
     told.checked = Checked(1, tuple(findings), 7, tuple(legacy), 9)
     assert "7 more that are not shown" in told.pages.whole("check", {})
     assert "9 more groups" in told.pages.whole("legacy", {})

@@ -64,6 +64,20 @@ def test_the_next_rebalance_begins_without_the_steps_of_this_one() -> None:
         assert [step["ms"] for step in found["steps"]] == [3]
 
 
+def test_it_is_the_same_whichever_answer_of_one_moment_came_first() -> None:
+    """A term that is replayed says the same, and looks at sets in another order."""
+    found = []
+    for names in (["a", "b", "c"], ["c", "a", "b"]):
+        log = RebalanceLog("g")
+        log.begin(0, Cause("member joined", "a"))
+        for name in "abc":
+            told(log, 1, name, Option.STOP)
+        for name in names:
+            log.acked(5, name)
+        found.append(record(log, 6, view(a=(0,))))
+    assert found[0] == found[1]
+
+
 def test_a_record_is_bounded() -> None:
     log = RebalanceLog("g")
     log.begin(0, Cause("member joined", "a"))

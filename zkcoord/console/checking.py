@@ -31,7 +31,7 @@ CLOSE_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class LegacyGroup:
+class GroupOnItsWay:
     """A group with old consumers, or with a mode: what it is now, and what to do next."""
 
     name: str
@@ -51,7 +51,7 @@ class Checked:
     at_ms: int = 0
     findings: tuple[CheckFinding, ...] = ()
     left_out: int = 0
-    legacy: tuple[LegacyGroup, ...] = ()
+    legacy: tuple[GroupOnItsWay, ...] = ()
     legacy_left_out: int = 0
     is_running: bool = False
     problem: str = ""
@@ -125,7 +125,7 @@ class Checker:
             at_ms, tuple(findings), left_out, tuple(legacy), max(0, len(names) - LEGACY_MAX)
         )
 
-    def _legacy(self, reader: SyncClient, name: str) -> LegacyGroup | None:
+    def _legacy(self, reader: SyncClient, name: str) -> GroupOnItsWay | None:
         try:
             group = describe_group(reader, self._layout, name)
         except UnknownGroupError:
@@ -133,7 +133,7 @@ class Checker:
         old = sum(member.legacy for member in group.members.values())
         ours = len(group.members) - old
         mode = group.mode.kind.value if group.mode is not None else ""
-        return LegacyGroup(name, old, ours, mode, tuple(mode_lines(group)), next_step(group))
+        return GroupOnItsWay(name, old, ours, mode, tuple(mode_lines(group)), next_step(group))
 
 
 NOT_BEGUN = "its old consumers are alone: docs/migration.md begins with zkcoord check"

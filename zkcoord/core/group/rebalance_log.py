@@ -35,7 +35,8 @@ class RebalanceLog:
         self.commands: dict[Option, int] = {}
         self.sent_ms: dict[str, tuple[int, Option]] = {}
         self.decided_ms = 0
-        self.steps: list[dict[str, object]] = []
+        # by member and what it was told: when, from the beginning on, and how long it took
+        self.steps: dict[tuple[str, str], tuple[int, int]] = {}
         self.waited_ms: dict[str, int] = {}
         self.done: list[tuple[int, Cause, dict[str, object]]] = []
 
@@ -49,7 +50,7 @@ class RebalanceLog:
             self.moved = self.unassigned = 0
             self.commands = {}
             self.waited_ms = {}
-            self.steps = []
+            self.steps = {}
             self.decided_ms = now_ms
 
     def left_alone(self) -> None:
@@ -74,15 +75,9 @@ class RebalanceLog:
             return
         sent_ms, option = sent
         self.waited_ms[member] = max(self.waited_ms.get(member, 0), now_ms - sent_ms)
-        if self.began_ms is not None and len(self.steps) < STEPS_MAX:
-            self.steps.append(
-                {
-                    "member": member,
-                    "option": option.value,
-                    "at_ms": max(0, sent_ms - self.began_ms),
-                    "ms": now_ms - sent_ms,
-                }
-            )
+        if self.began_ms is not None:
+            at_ms = max(0, sent_ms - self.began_ms)
+            self.steps[member, option.value] = at_ms, now_ms - sent_ms
 
     def state(
         self, now_ms: int, state: GroupState, view: GroupView, result: TargetAssignment
@@ -113,7 +108,13 @@ class RebalanceLog:
             "state": state.value,
             "waited_for": [{"member": m, "ms": ms} for m, ms in slowest],
             "decided_ms": self.decided_ms - self.began_ms,
-            "steps": self.steps,
+            # in an order that is the same whichever answer of one moment is looked at first
+            "steps": [
+                {"member": member, "option": option, "at_ms": at_ms, "ms": ms}
+                for (at_ms, ms), member, option in sorted(
+                    (times, *told) for told, times in self.steps.items()
+                )[:STEPS_MAX]
+            ],
         }
         if len(view.owners) <= OWNED_PARTITIONS_MAX:
             detail["owned"] = owned(view)
