@@ -311,6 +311,22 @@ def test_what_reports_did_not_have_yet_is_no_difference(tmp_path: Path) -> None:
     assert Replay(Recording("other", [lines[0], *other])).run().difference is not None
 
 
+def test_what_records_did_not_have_yet_is_no_difference() -> None:
+    """Who owns what after a rebalance, and its steps, are newer than rebalances are recorded."""
+    lines = of_transcript("join_and_leave")
+    newer = re.compile(rb'"decided_ms":\d+,|"steps":\[[^]]*\],|"owned":\{(?:[^{}]|\{[^{}]*\})*\},')
+    earlier = [newer.sub(b"", line) for line in lines]
+    assert earlier != lines and b'"steps"' not in b"".join(earlier)
+    assert Replay(Recording("earlier", earlier)).run().difference is None
+    at = next(n for n, line in enumerate(earlier) if b'"moved":' in line)
+    changed = [
+        *earlier[:at],
+        re.sub(rb'"moved":\d+', b'"moved":77', earlier[at]),
+        *earlier[at + 1 :],
+    ]
+    assert Replay(Recording("changed", changed)).run().difference is not None
+
+
 def test_what_commands_did_not_have_yet_is_no_difference() -> None:
     """A release that knows the word leaves it out where it is false: there it is one."""
     lines = of_transcript("a_slow_member_delays_only_its_partitions")

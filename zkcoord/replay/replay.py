@@ -22,6 +22,7 @@ from zkcoord.core_encoding import ForeignEncoding, codec
 from zkcoord.errors import ReplayError
 
 LATER_REPORTS = frozenset({"configuration"})
+LATER_DETAILS = frozenset({"decided_ms", "owned", "steps"})
 LATER_WORDS = frozenset(KNOWS)
 UNFOUNDED = (
     ArithmeticError,
@@ -189,7 +190,11 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.core = Coordinator(self.recording.options)
-        self.later = {"metadata": LATER_REPORTS, "command": LATER_WORDS - self.recording.knows}
+        self.later = {
+            "metadata": LATER_REPORTS,
+            "detail": LATER_DETAILS,
+            "command": LATER_WORDS - self.recording.knows,
+        }
 
     def steps(
         self, before: Callable[[Event], None] = lambda event: None
@@ -237,9 +242,10 @@ class Replay:
 def _as_recorded(
     recorded: Any, said: Any, later: Mapping[str, frozenset[str]], name: str = ""
 ) -> Any:
-    """What is said now, less what reports and commands did not have yet in the release that
-    recorded (`later`, by what it is of): that is no decision. A release that knows such a field of
-    a report never leaves it out; which words of commands it knows its first line says.
+    """What is said now, less what reports, records and commands did not have yet in the release
+    that recorded (`later`, by what it is of): that is no decision. A release that knows such a
+    field never leaves it out where it says it; which words of commands it knows its first line
+    says.
     """
     if isinstance(recorded, dict) and isinstance(said, dict):
         unknown = later.get(name, frozenset()) - recorded.keys()
