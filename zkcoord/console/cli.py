@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from zkcoord.cli.brokers import brokers
-from zkcoord.config.option_spec import Use
-from zkcoord.config.options import ACL_OPTIONS
-from zkcoord.config.settings import journal_dir, zk_options
-from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.config.settings import zk_options
+from zkcoord.config.sources import Settings
+from zkcoord.console.flags import add_watching_flags, folders, watching_settings
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import err, printable
 from zkcoord.znodes.paths import layout_named
 
 LISTEN = "127.0.0.1:9407"
-OWN = ("journal_dir", "http_names")
-"""Flags that are a coordinator's options, too, and read otherwise here."""
-
-INTERVAL_MS = 2_000
-INTERVAL_MS_MIN = 500
-INTERVAL_MS_MAX = 600_000
 MISSING_EXTRA = (
     "zkcoord console needs starlette, uvicorn and jinja2: install them with pip install"
     " 'zkcoord[console]'"
@@ -65,22 +56,8 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME,...",
         help="names that this console has, beside localhost and addresses; others are not answered",
     )
-    parser.add_argument(
-        "--journal-dir",
-        action="append",
-        metavar="DIR",
-        help="a coordinator's journal; may be repeated (default: where a coordinator of this user"
-        " keeps it)",
-    )
-    parser.add_argument(
-        "--interval-ms",
-        type=int,
-        default=INTERVAL_MS,
-        metavar="MS",
-        help=f"from one look at all groups to the next (default: {INTERVAL_MS})",
-    )
     parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
-    add_flags(parser, Use.GROUPS, ACL_OPTIONS)
+    add_watching_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,20 +68,7 @@ def run(args: argparse.Namespace) -> int:
         import uvicorn  # noqa: F401
     except ImportError:
         raise ConfigurationError(MISSING_EXTRA) from None
-    if not INTERVAL_MS_MIN <= args.interval_ms <= INTERVAL_MS_MAX:
-        raise ConfigurationError(
-            f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} to {INTERVAL_MS_MAX}"
-        )
-    given = {name: value for name, value in vars(args).items() if name not in OWN}
-    settings = resolve(Use.GROUPS, given, os.environ)
-    return _serve(args, settings)
-
-
-def folders(args: argparse.Namespace) -> list[Path]:
-    """Of the journals to follow."""
-    if args.journal_dir:
-        return [Path(folder) for folder in dict.fromkeys(args.journal_dir)]
-    return [journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)]
+    return _serve(args, watching_settings(args))
 
 
 def _serve(args: argparse.Namespace, settings: Settings) -> int:

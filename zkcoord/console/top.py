@@ -16,12 +16,10 @@ from functools import partial
 from typing import Any
 
 from zkcoord.cli.brokers import brokers
-from zkcoord.config.option_spec import Use
-from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
-from zkcoord.config.sources import Settings, add_flags, resolve
+from zkcoord.config.sources import Settings
 from zkcoord.console.asking import GroupAsker
-from zkcoord.console.cli import OWN, folders
+from zkcoord.console.flags import add_watching_flags, folders, watching_settings
 from zkcoord.console.happenings import Happenings
 from zkcoord.console.picture import Picture
 from zkcoord.console.top_state import (
@@ -45,9 +43,6 @@ from zkcoord.terminal import printable
 from zkcoord.zk.clock import wall_ms
 from zkcoord.znodes.paths import layout_named
 
-INTERVAL_MS = 2_000
-INTERVAL_MS_MIN = 500
-INTERVAL_MS_MAX = 600_000
 DRAW_S = 1.0
 ESCAPE_S = 0.05
 MISSING_EXTRA = "zkcoord top needs rich: install it with pip install 'zkcoord[cli]'"
@@ -90,20 +85,7 @@ def add_parser(subparsers: Any) -> None:
         "--sort", choices=SORTED, default="verdict", help="the column to begin with (verdict)"
     )
     parser.add_argument("--find", default="", metavar="TEXT", help="only groups or topics with it")
-    parser.add_argument(
-        "--journal-dir",
-        action="append",
-        metavar="DIR",
-        help="a coordinator's journal, for rebalances and their reasons; may be repeated",
-    )
-    parser.add_argument(
-        "--interval-ms",
-        type=int,
-        default=INTERVAL_MS,
-        metavar="MS",
-        help=f"from one look at all groups to the next (default: {INTERVAL_MS})",
-    )
-    add_flags(parser, Use.GROUPS, ACL_OPTIONS)
+    add_watching_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -112,12 +94,7 @@ def run(args: argparse.Namespace) -> int:
         import rich  # noqa: F401
     except ImportError:
         raise ConfigurationError(MISSING_EXTRA) from None
-    if not INTERVAL_MS_MIN <= args.interval_ms <= INTERVAL_MS_MAX:
-        raise ConfigurationError(
-            f"--interval-ms is {args.interval_ms}: write {INTERVAL_MS_MIN} to {INTERVAL_MS_MAX}"
-        )
-    given = {name: value for name, value in vars(args).items() if name not in OWN}
-    return _watched(args, resolve(Use.GROUPS, given, os.environ))
+    return _watched(args, watching_settings(args))
 
 
 def _watched(args: argparse.Namespace, settings: Settings) -> int:
