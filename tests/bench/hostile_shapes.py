@@ -227,7 +227,7 @@ class Requests(Poison):
         (self.data,) = encode_ask(ClassicAsk("nobodys", ClassicLeave(leaving)))
 
     def stir(self) -> None:
-        paths = [CLASSIC.request(request_name()) for _ in range(self.at_once)]
+        paths = [CLASSIC.request(request_name("nobodys")) for _ in range(self.at_once)]
         self.seeder.multi(self.port, [Create(path, self.data, ephemeral=True) for path in paths])
         self.hub.run_for(STIR_S)
 

@@ -107,7 +107,7 @@ def test_an_operators_word_keeps_shims_out(rig: Rig) -> None:
 def asks(rig: Rig) -> ClassicAnswer:
     """A gateway's client would lead the group: what the coordinator answers."""
     join = ClassicJoin("", "fresh", "connect", (("own", b"x"),), 30_000, 30_000)
-    path, name = "", request_name()
+    path, name = "", request_name(GROUP)
     path = ClassicPaths(rig.layout).request(name)
     rig.zk.ensure_path(ClassicPaths(rig.layout).requests)
     rig.zk.create(path, encode_ask(ClassicAsk(GROUP, join))[0], ephemeral=True)

@@ -15,10 +15,17 @@ from tests.protocol.rig import GROUP, Coordinator, Rig, tps
 from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
 from tests.security.principals import PASSWORDS, ROLES, STRANGER, client_as, digest
 from zkcoord.coordinator.acl_check import look_at_acls
+from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.model import GroupMode, Mode, Request, RequestKind
 from zkcoord.errors import RefusedError
 from zkcoord.zk.options import ZkOptions
 from zkcoord.znodes import codec
+from zkcoord.znodes.classic.documents import (
+    ClassicRound,
+    decode_state,
+    encode_round,
+    encode_state,
+)
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
@@ -122,6 +129,49 @@ def test_a_pin_that_a_member_can_have_made_is_nobodys_word(
     assert paths.pin("before") in told and "others than coordinators could make it" in told
     rig.zk.set(paths.pin("after"), said)
     c.wait(lambda: c.ask(lambda: pin_of(c, "after")) is Machine.COORDINATED, "that it counts")
+
+
+@BOTH
+def test_what_a_member_can_have_said_of_a_client_led_group_is_not_believed(
+    rig: Rig, app: KazooClient
+) -> None:
+    """Its members would be nobody's, who are waited for; nor is it believed once it is mended."""
+    older(rig)
+    paths = ClassicPaths(rig.layout)
+    for path in (*paths.above_groups(), paths.pins, paths.requests):
+        app.create(path, b"", acl=acl_of("rc"))
+    nobody = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    stable = ClassicState(ClassicPhase.STABLE, 7, "consumer", "own", "m", (nobody,))
+    for path in paths.parts("g"):
+        said = encode_round(ClassicRound(8)) if path == paths.round("g") else b""
+        app.create(path, said, acl=acl_of("rc"))
+    app.create(paths.state("g"), encode_state(stable), acl=acl_of("r"))
+    c = rig.coordinator("first")
+    c.wait(lambda: named(c, "client-led group"), "its name")
+    assert "zkcoord acl apply" in named(c, "client-led group")[0]
+    assert c.ask(lambda: members_of(c, "g")) == (ClassicPhase.EMPTY, 0)
+    c.wait(lambda: state_of(rig, "g").phase is ClassicPhase.EMPTY, "what it is said to be instead")
+    assert state_of(rig, "g").generation > 7
+    assert apply(rig) == 0
+    c.stop()
+    second = rig.coordinator("second")
+    second.wait(lambda: second.ask(lambda: members_of(second, "g")) is not None, "the group")
+    assert second.ask(lambda: members_of(second, "g")) == (ClassicPhase.EMPTY, 0)
+    assert not named(second, "client-led group")
+
+
+def members_of(c: Coordinator, group: str) -> tuple[ClassicPhase, int] | None:
+    """A client-led group as a coordinator knows it; None: not yet."""
+    services = c.driver.services
+    found = None if services is None else services.classic.group(group)
+    return None if found is None else (found.phase, found.members)
+
+
+def state_of(rig: Rig, group: str) -> ClassicState:
+    """What is written of it."""
+    said = decode_state(group, rig.zk.get(ClassicPaths(rig.layout).state(group))[0])
+    assert isinstance(said, ClassicState)
+    return said
 
 
 def pin_of(c: Coordinator, group: str) -> Machine | None:

@@ -78,7 +78,7 @@ class LedPart:
 
     def delete(self) -> str:
         """Have it deleted; a sentence where it is not."""
-        path = self._paths.request(request_name())
+        path = self._paths.request(request_name(self._group))
         for above in parents(path):
             make(self._client, Create(above, b"", acl=self._acl))
         ask = Create(

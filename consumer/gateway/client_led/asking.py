@@ -76,12 +76,14 @@ def _takes_an_instance(ask: ClassicAsk) -> bool:
 
 
 class Asking:
-    """See the module. `new_name` names requests. Everything here runs on the members' loop."""
+    """See the module. `new_name` names requests about a group. Everything here runs on the members'
+    loop.
+    """
 
     def __init__(
         self, paths: ClassicPaths, acl: tuple[AclEntry, ...], clock: Callable[[], int]
     ) -> None:
-        self.new_name = request_name
+        self.new_name: Callable[[str], str] = request_name
         self._paths = paths
         self._acl = acl
         self._clock = clock
@@ -99,7 +101,7 @@ class Asking:
     def ask(self, ask: ClassicAsk, within_ms: int, answered: Answered) -> OpenAsk | None:
         """Ask, and hear the answer once, unless it is taken back; None: it was refused at once."""
         data = encode_ask(ask)
-        one = OpenAsk(ask, data, self._clock() + within_ms, answered, self.new_name())
+        one = OpenAsk(ask, data, self._clock() + within_ms, answered, self.new_name(ask.group))
         if len(self._open) >= ASKS_MAX or self._bytes + one.size > ASKS_BYTES_MAX:
             answered(classic_refusal(ask.request, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
             return None
@@ -203,7 +205,7 @@ class Asking:
 
     def _ask_anew(self, one: OpenAsk) -> None:
         del self._open[self._paths.request(one.name)]
-        one.name = self.new_name()
+        one.name = self.new_name(one.ask.group)
         self._open[self._paths.request(one.name)] = one
         self._send(one)
 

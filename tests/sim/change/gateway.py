@@ -13,6 +13,7 @@ from consumer.gateway.wire.requests import Caller, Request
 from tests.sim.change.store import SimStore
 from tests.sim.wire_gateway import ADDRESSES, CLOSE_MS, LOOK_EVERY_MS, GatewayProcess
 from zkcoord.zk.port import OPEN_ACL
+from zkcoord.znodes.classic.paths import request_name
 
 LIBRARY = "lib 1"
 
@@ -36,8 +37,11 @@ class ChangeGateway(GatewayProcess):
             self.groups.times,
             self.is_at,
         )
-        self.led.asking.new_name = lambda: f"{self.kernel.rng.getrandbits(128):032x}"
+        self.led.asking.new_name = self._new_request_name
         self.entrance = MembersEntrance(self.groups, self.led)
+
+    def _new_request_name(self, group: str) -> str:
+        return request_name(group, f"{self.kernel.rng.getrandbits(128):032x}")
 
     def start(self) -> None:
         """See `GatewayProcess`."""

@@ -22,6 +22,7 @@ from tests.sim.zookeeper import SimEnsemble, Weather
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.port import OPEN_ACL, Delete
+from zkcoord.znodes.classic.paths import request_name
 from zkcoord.znodes.paths import Layout
 
 MIX = "led"
@@ -74,7 +75,7 @@ class GatewayProcess:
             LIMITS,
             TIMES,
         )
-        self.led.asking.new_name = lambda: f"{self.kernel.rng.getrandbits(128):032x}"
+        self.led.asking.new_name = self._new_request_name
         self.host.after_each = self._look_at_timer
         self.host.on_state.append(self._state)
         self.host.after(0, self.session.start)
@@ -96,6 +97,9 @@ class GatewayProcess:
         done: Future[Any] = Future()
         done.set_result(work())
         return done
+
+    def _new_request_name(self, group: str) -> str:
+        return request_name(group, f"{self.kernel.rng.getrandbits(128):032x}")
 
     def _new_id(self) -> str:
         self._ids += 1

@@ -128,7 +128,7 @@ class ServedSide:
         if isinstance(request, (ClassicBeat, CommitCheck, ClassicDescribe)):
             self.answers[self.tickets] = self._read(request)
             return self.tickets
-        name = request_name()
+        name = request_name(GROUP)
         whole, *parts = encode_ask(ClassicAsk(GROUP, request))
         for number, part in enumerate(parts, 1):
             self.write([Create(PATHS.part(name, number), part, ephemeral=True)])

@@ -21,10 +21,11 @@ from zkcoord.core.classic.requests import (
 from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
-from zkcoord.zk.classic import incoming
+from zkcoord.zk.classic import incoming, lanes
 from zkcoord.zk.port import Create
 from zkcoord.znodes.classic import documents
 from zkcoord.znodes.classic.documents import ClassicAsk, decode_state, encode_ask
+from zkcoord.znodes.classic.paths import LANE_DIGITS, request_name
 
 MOMENTS = 24
 ROUNDS_MAX = 40
@@ -175,11 +176,16 @@ def test_moments_are_those_of_the_whole_play() -> None:
     assert not witness.takes_over and all(member.assignment is not None for member in members)
 
 
+def node_of(name: str) -> str:
+    """That of a request of a client."""
+    return request_name(GROUP, "0" * LANE_DIGITS + name.encode().hex().ljust(24, "0"))
+
+
 def asks(side: ServedSide, name: str, protocols: bytes = b"x") -> None:
     """A client joins while nobody leads: the node of its request, in parts where it is long."""
     join = ClassicJoin("", name, "consumer", (("range", protocols),), 30_000, 10_000, None, False)
     whole, *parts = encode_ask(ClassicAsk(GROUP, join))
-    node = name.encode().hex().ljust(32, "0")
+    node = node_of(name)
     for number, part in enumerate(parts, 1):
         side.write([Create(PATHS.part(node, number), part, ephemeral=True)])
     side.write([Create(PATHS.request(node), whole, ephemeral=True)])
@@ -224,7 +230,7 @@ def test_what_is_made_while_it_looks_comes_after_what_was_there() -> None:
     asks(side, "z")
     side.restart()
     side.groups._incoming.begin()  # as where more were there than it keeps
-    side.groups._incoming.made(b"b".hex().ljust(32, "0"))
+    side.groups._incoming.made(node_of("b"))
     asks(side, "b")
     assert leader_of(side) == "z"
     assert [one.member_id for one in side.view().state.members] == ["z", "b"]
@@ -240,7 +246,7 @@ def test_one_whose_part_is_gone_is_left_out_and_the_next_is_taken() -> None:
 
 
 def test_more_than_are_kept_are_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "REQUESTS_WAITING_MAX", 1)
+    monkeypatch.setattr(lanes, "REQUESTS_WAITING_MAX", 1)
     side = ServedSide(OPTIONS)
     assert side.groups is not None
     side.groups.lost()

@@ -120,7 +120,7 @@ def test_what_nobody_looks_at(path: str) -> None:
 
 
 def test_requests_have_names_of_their_own() -> None:
-    first, second = request_name(), request_name()
+    first, second = request_name("g"), request_name("g")
     assert first != second
     assert is_request(first) and is_request(second)
     assert not is_request(f"{first}.1") and not is_request(first.upper()) and not is_request("")

@@ -6,8 +6,8 @@ that takes over finds what was asked and not answered, and asks its machines aga
 or has its assignment, finds that in the state. A request that is gone was its gateway's, which is
 gone, or does not wait any more.
 
-Bounded: so many requests are read at a time and wait, so many groups there are. What does not fit
-is looked for again once there is room.
+Bounded: so many requests are read at a time and wait (`incoming.py`), so many groups there are
+(`places.py`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
-from zkcoord.core.classic.state import ClassicOptions, ClassicPhase, ClassicState
+from zkcoord.core.classic.requests import (
+    ClassicAnswer,
+    ClassicDelete,
+    ClassicJoin,
+    classic_refusal,
+)
+from zkcoord.core.classic.state import ClassicOptions, ClassicPhase
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.classic.edge import Edge, others_in
+from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.figures import ClassicFigures, ClassicSeen
+from zkcoord.zk.classic.finding import WrittenGroups
 from zkcoord.zk.classic.holding import HeldJoins
 from zkcoord.zk.classic.incoming import IncomingRequests
 from zkcoord.zk.classic.pins import Pins
+from zkcoord.zk.classic.places import GroupPlaces
 from zkcoord.zk.classic.served_group import (
-    BOTH_KINDS,
+    NOBODYS_TICKET,
     Found,
     ServedClassicGroup,
 )
@@ -36,14 +43,8 @@ from zkcoord.zk.port import (
     AclEntry,
     Change,
     Check,
-    Children,
     Delete,
-    Denied,
     Fired,
-    GetChildren,
-    GetData,
-    Missing,
-    Node,
     Port,
     Read,
     ReadAnswer,
@@ -55,15 +56,10 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.term.told import ToldOnce
 from zkcoord.zk.wakes import Wakes
-from zkcoord.znodes import names
 from zkcoord.znodes.classic.consumer_blobs import is_ours
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
-    ClassicRound,
-    decode_round,
-    decode_state,
     encode_answer,
-    encode_state,
 )
 from zkcoord.znodes.classic.paths import (
     ClassicBlobAt,
@@ -78,8 +74,6 @@ from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.names import printable
 from zkcoord.znodes.paths import Layout
 
-GROUPS_MAX = 5_000
-GROUPS_PER_READ = 50
 OPTIONS = ClassicOptions(initial_delay_ms=500, max_size=1_000)
 REFUSED_MAX = 1_000
 REFUSED_CHARS_MAX = 100
@@ -89,8 +83,6 @@ COORDINATED = (
     " that it knows, or have that changed"
 )
 ORDINARY = (WireCode.NONE, WireCode.MEMBER_ID_REQUIRED)
-GENERATIONS_UNWRITTEN = 1_000
-"""More than there are of those that could not be written, and whose numbers are not used again."""
 
 
 class ClassicGroups:
@@ -147,7 +139,11 @@ class ClassicGroups:
         self._strange = ToldOnce(record)
         tell = self._strange.tell
         self._pins = Pins(self._paths, tell, roles)
+        self._places = GroupPlaces()
         self._incoming = IncomingRequests(self._paths, self._read, self._asked, tell, clock, cpu_ns)
+        self._written = WrittenGroups(
+            self._edge, self._read, roles, tell, self._found, self._begin_serving
+        )
 
     @property
     def is_lost(self) -> bool:
@@ -200,7 +196,7 @@ class ClassicGroups:
 
     def _read_pins(self) -> None:
         if not self._edge.dead:
-            self._pins.read_all(self._edge.port, self._read_groups)
+            self._pins.read_all(self._edge.port, self._written.begin)
 
     def _read(
         self,
@@ -218,70 +214,14 @@ class ClassicGroups:
         if not self._edge.dead:
             self._edge.port.read(now, read)
 
-    def _read_groups(self) -> None:
-        def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            found = [name for name in _names(answers[0]) if names.is_group(name)]
-            self._read_next(found)
-
-        self._read([GetChildren(self._paths.groups)], listed)
-
-    def _read_next(self, groups: list[str]) -> None:
-        now, later = groups[:GROUPS_PER_READ], groups[GROUPS_PER_READ:]
-        if not now:
-            return self._begin_serving()
-        paths = self._paths
-        reads: list[Read] = []
-        for group in now:
-            reads += [
-                GetData(paths.state(group)),
-                GetData(paths.round(group)),
-                GetChildren(paths.blobs(group)),
-                GetChildren(paths.presences(group)),
-                GetChildren(paths.layout.ids(group)),
-            ]
-
-        def read(answers: tuple[ReadAnswer, ...]) -> None:
-            for number, group in enumerate(now):
-                self._found(group, answers[5 * number : 5 * number + 5])
-            self._read_next(later)
-
-        return self._read(reads, read)
-
-    def _found(self, group: str, answers: Sequence[ReadAnswer]) -> None:
-        state, since, blobs, presence, ids = answers
-        decided: ClassicState | Malformed | None = None
-        if isinstance(state, Node):
-            decided = decode_state(group, state.data)
-        if isinstance(decided, Malformed):
-            # members come anew; each generation was written, so there were at most so many
-            self._strange.tell(decided)
-            above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
-            decided = ClassicState(ClassicPhase.EMPTY, above)
-        if decided is not None and decided.phase is ClassicPhase.COMPLETING and others_in(ids):
-            # who led before wrote its first generation, and could not look whether anybody is
-            # registered before it had told its members
-            decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
-            taken_back = SetData(self._paths.state(group), encode_state(decided), -1)
-            self._edge.write([taken_back], lambda refused: None)
-            self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
-        for answer in (state, since, blobs, presence, ids):
-            if isinstance(answer, Denied):
-                where, why = self._paths.group(group), answer.error.value
-                why = f"not all of it can be read ({why}): see {where}"
-                self._strange.tell(Malformed("client-led group", group, why))
-        told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
-        found = Found(
-            decided,
-            isinstance(state, Node),
-            told if isinstance(told, ClassicRound) else ClassicRound(-1),
-            frozenset(_names(blobs)),
-        )
-        found.see(_names(presence))
+    def _found(self, group: str, found: Found, lacking: list[str]) -> None:
+        """What is written of a group."""
+        members = () if found.state is None else found.state.members
+        self._places.take(group, members[0].host if members else "")
         served = ServedClassicGroup(group, self._edge, self._options, found, self._goes_over)
         self._groups[group] = served
-        parts = zip(self._paths.parts(group)[1:], (blobs, presence, since), strict=True)
-        served.lacks([path for path, answer in parts if isinstance(answer, Missing)])
-        self._note_wake(group)
+        served.lacks(lacking)
+        self._touched(group)
 
     def _begin_serving(self) -> None:
         self._has_begun = True
@@ -378,22 +318,32 @@ class ClassicGroups:
             elif why:
                 code = WireCode.INCONSISTENT_GROUP_PROTOCOL
                 self._refuses(ask.group, ask.request, why)
-            elif group is None and len(self._groups) >= GROUPS_MAX:
+            elif group is None and not self._places.room_for(ask.request.host):
                 code = WireCode.GROUP_MAX_SIZE_REACHED
         if code is not WireCode.NONE:
             return self._reply(ticket, classic_refusal(ask.request, code))
-        if group is None:
-            group = ServedClassicGroup(
-                ask.group, self._edge, self._options, goes_over=self._goes_over
-            )
-            self._groups[ask.group] = group
         join = ask.request if isinstance(ask.request, ClassicJoin) else None
+        if group is None:
+            group = self._make(ask.group, join)
         if join and not join.member_id and group.has_instance(join.instance):
             if not confirmed:
                 return self._confirm(ticket, ask)
         elif join and not join.member_id:
             self._untold[self._tickets[ticket]] = (ask.group, join.fresh_id)
         return group.ask(ticket, ask.request)
+
+    def _make(self, name: str, join: ClassicJoin | None) -> ServedClassicGroup:
+        """One more, which is forgotten at once where nobody joins it; in the place of one that
+        nobody is in, where there is no other.
+        """
+        host = "" if join is None else join.host
+        oldest = "" if join is None else self._places.give_up(host)
+        if oldest in self._groups:
+            self._groups[oldest].ask(NOBODYS_TICKET, ClassicDelete())
+        self._places.take(name, host)
+        group = ServedClassicGroup(name, self._edge, self._options, goes_over=self._goes_over)
+        self._groups[name] = group
+        return group
 
     def _serve_held(self, ticket: int, ask: ClassicAsk) -> None:
         """One that has waited. Where its group stays the coordinator's after all it is to come
@@ -469,7 +419,10 @@ class ClassicGroups:
         group = self._groups.get(name)
         if group is not None and group.is_forgotten:
             self._wakes.note(group, None)
+            self._places.free(name)
             del self._groups[name]
+        elif group is not None:
+            self._places.has_members(name, group.phase is not ClassicPhase.EMPTY)
         self._note_wake(name)
 
     def _note_wake(self, name: str) -> None:
@@ -493,7 +446,3 @@ class ClassicGroups:
                 self._serve_held(ticket, ask)
         while not self._edge.dead and (group := self._wakes.pop(now)) is not None:
             group.tick()
-
-
-def _names(answer: ReadAnswer) -> tuple[str, ...]:
-    return answer.names if isinstance(answer, Children) else ()

@@ -117,3 +117,8 @@ def others_in(ids: ReadAnswer) -> bool:
         return True
     found = ids.names if isinstance(ids, Children) else ()
     return any(is_member(name) and name != KEEPER for name in found)
+
+
+def names_in(answer: ReadAnswer) -> tuple[str, ...]:
+    """Of a node's children; none where it is missing, or not to be listed."""
+    return answer.names if isinstance(answer, Children) else ()

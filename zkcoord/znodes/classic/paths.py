@@ -24,6 +24,7 @@ from zkcoord.znodes.paths import Layout
 
 MEMBER_DIGITS = 32
 
+LANE_DIGITS = 8
 _REQUEST = re.compile(r"[0-9a-f]{32}")
 _PRESENCE = re.compile(r"[0-9a-f]{32}")
 
@@ -90,9 +91,18 @@ ClassicWhere = (
 )
 
 
-def request_name() -> str:
-    """A new request's."""
-    return uuid.uuid4().hex
+def request_name(group: str, unique: str = "") -> str:
+    """A new request's, about this group (`unique`: 32 hexadecimal digits; "": at random). It begins
+    with the group's digits, so that groups wait for their turn each in a lane of its own
+    (`lane_of`), before a request is read.
+    """
+    digest = hashlib.sha256(group.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest[:LANE_DIGITS] + (unique or uuid.uuid4().hex)[LANE_DIGITS:]
+
+
+def lane_of(request: str) -> str:
+    """What the names of all requests about a group have in common."""
+    return request[:LANE_DIGITS]
 
 
 def member_digest(member_id: str) -> str:
@@ -130,6 +140,10 @@ class ClassicPaths:
     def above_pins(self) -> tuple[str, ...]:
         """Whoever may make or delete one of these can have made a pin."""
         return (f"{self.layout.groups_root}/coordinator", self.root, self.pins)
+
+    def above_groups(self) -> tuple[str, ...]:
+        """Whoever may make or delete one of these can have made what is said of a group."""
+        return (f"{self.layout.groups_root}/coordinator", self.root, self.groups)
 
     @property
     def pins(self) -> str:
