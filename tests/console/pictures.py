@@ -161,6 +161,7 @@ class ToldPages:
         groups: Iterable[GroupSnapshot] = (),
         records: Iterable[dict[str, Any]] = (),
         folder: Path | None = None,
+        may_act: bool = False,
     ) -> None:
         self.picture = picture(lines)
         self.asker = FakeAsker(groups)
@@ -169,7 +170,9 @@ class ToldPages:
         asker: Any = self.asker
         self.checked = Checked()
         checker: Any = SimpleNamespace(newest=lambda: self.checked)
-        self.pages = Pages(lambda: self.picture, self.happenings, asker, checker, "zk1:2181/kafka")
+        self.pages = Pages(
+            lambda: self.picture, self.happenings, asker, checker, "zk1:2181/kafka", may_act
+        )
 
 
 def journal_file(folder: Path) -> Path:

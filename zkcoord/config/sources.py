@@ -35,7 +35,9 @@ from zkcoord.znodes.names import shown
 
 CONFIG_BYTES_MAX = 1024 * 1024
 NEAR = 0.7
-FOREIGN_VARIABLES = frozenset({"ZKCOORD_CONFIG", "ZKCOORD_CACHE", "ZKCOORD_GUARDIAN_SOCKET"})
+FOREIGN_VARIABLES = frozenset(
+    {"ZKCOORD_CONFIG", "ZKCOORD_CACHE", "ZKCOORD_GUARDIAN_SOCKET", "ZKCOORD_ON_BEHALF_OF"}
+)
 
 
 @dataclass(frozen=True)

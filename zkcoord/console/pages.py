@@ -15,6 +15,7 @@ from markupsafe import Markup
 from zkcoord import __version__
 from zkcoord.cli.groups_text import coordinator_name, group_json
 from zkcoord.cli.journal import row as journal_row
+from zkcoord.console.acting.actions import OF_GROUPS
 from zkcoord.console.asking import GroupAsker
 from zkcoord.console.checking import Checker
 from zkcoord.console.happenings import OF_NO_GROUP, Happenings
@@ -60,7 +61,9 @@ class Page:
 
 
 class Pages:
-    """See the module. `picture` gives the newest. Any thread."""
+    """See the module. `picture` gives the newest; `may_act`: whether actions are linked. Any
+    thread.
+    """
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Pages:
         asker: GroupAsker,
         checker: Checker,
         place: str,
+        may_act: bool = False,
     ) -> None:
         self._picture = picture
         self._happenings = happenings
@@ -98,6 +102,7 @@ class Pages:
             cells=journal_row,
             address=group_page.of_record,
             coordinator_name=coordinator_name,
+            actions=OF_GROUPS if may_act else (),
         )
         self.of: dict[str, Callable[[Query], Page]] = {
             "": self._overview,
@@ -124,6 +129,10 @@ class Pages:
             part: self._templates.get_template(f"parts/{part}.html").render(page.context)
             for part in page.parts
         }
+
+    def rendered(self, template: str, context: Mapping[str, Any]) -> str:
+        """One that is for one reader alone, and does not live."""
+        return self._templates.get_template(template).render({**context, "page": None})
 
     def trouble(self, title: str, sentence: str, up: str) -> str:
         """The page of an error; `up` leads from it to where the others are."""
