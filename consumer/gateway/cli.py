@@ -17,7 +17,13 @@ from consumer.gateway.relay.tls_options import check_names, demands_login, gatew
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.config.kafka_security import security_options
 from zkcoord.config.option_spec import Use
-from zkcoord.config.settings import ClusterOptions, http_options, log_options, zk_options
+from zkcoord.config.settings import (
+    ClusterOptions,
+    http_options,
+    log_options,
+    open_notes,
+    zk_options,
+)
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
@@ -68,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     tls = gateway_tls(settings, security)
     logs = Logs(log_options(settings))
     sys.unraisablehook = report_names
-    for note in (*notes(security), *filter(None, (too_few,))):
+    for note in (*notes(security), *open_notes(settings, zk), *filter(None, (too_few,))):
         log.warning("%s", note)
     try:
         named = ClusterOptions(servers=tuple(map(str, options.brokers)), security=security)

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zkcoord.admin.common import argument, children, some, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
-    AclEntry,
     Children,
     Committed,
     Create,
@@ -41,14 +41,13 @@ CLIENTS_MAX = 1_000
 
 
 def set_machine(
-    client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: tuple[AclEntry, ...]
+    client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: AclOf
 ) -> None:
     """Say it (None: auto). Raises `RefusedError`."""
     paths = ClassicPaths(layout)
     path = paths.pin(group)
     if pin is not None:
-        for above in parents(path):
-            make(client, Create(above, b"", acl=acl))
+        make_missing(client, dict.fromkeys(parents(path), b""), acl)
     for _ in range(TRIES_MAX):
         client.sync()
         node, above_all = client.see([GetData(path), GetData(paths.pins)])
@@ -101,12 +100,12 @@ def unreadable_pin(client: SyncClient, layout: Layout, group: str) -> str:
     return ""
 
 
-def _change(path: str, node: Node | None, pin: Pin | None, acl: tuple[AclEntry, ...]) -> Op | None:
+def _change(path: str, node: Node | None, pin: Pin | None, acl: AclOf) -> Op | None:
     if pin is None:
         return None if node is None else Delete(path, node.stat.version)
     data = encode_pin(pin)
     if node is None:
-        return Create(path, data, acl=acl)
+        return Create(path, data, acl=acl(path))
     return None if node.data == data else SetData(path, data, node.stat.version)
 
 

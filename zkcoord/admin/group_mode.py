@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zkcoord.admin.common import Progress, argument, some, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.group.legacy_group import unfollowed_problem
 from zkcoord.core.model import GroupMode, GroupState, Mode
 from zkcoord.errors import RefusedError
-from zkcoord.zk.port import AclEntry, Committed, Create, GetData, Node, SetData, Unanswered
+from zkcoord.zk.acl.inherited import AclOf
+from zkcoord.zk.port import Committed, Create, GetData, Node, SetData, Unanswered
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
 from zkcoord.zk.sync.led_groups import describe_any_group
@@ -34,7 +35,7 @@ class SetMode:
         layout: Layout,
         group: str,
         mode: Mode,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         clock: Callable[[], int],
         timeout_ms: int,
         pause: Callable[[], object],
@@ -118,8 +119,7 @@ class SetMode:
 
     def _write(self) -> None:
         path = self.layout.mode(self.group)
-        for above in parents(path):
-            make(self.client, Create(above, b"", acl=self.acl))
+        make_missing(self.client, dict.fromkeys(parents(path), b""), self.acl)
         data = encode_mode(self.mode)
         for _ in range(TRIES_MAX):
             self.client.sync()
@@ -129,7 +129,7 @@ class SetMode:
             op = (
                 SetData(path, data, node.stat.version)
                 if isinstance(node, Node)
-                else Create(path, data, acl=self.acl)
+                else Create(path, data, acl=self.acl(path))
             )
             result = self.client.multi([op])
             if isinstance(result, Committed):

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zkcoord.admin.common import Progress, argument, refuse_led, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
 from zkcoord.errors import RefusedError
-from zkcoord.zk.port import AclEntry, Committed, Create, Created, Delete, GetData, Missing, Rejected
+from zkcoord.zk.acl.inherited import AclOf
+from zkcoord.zk.port import Committed, Create, Created, Delete, GetData, Missing, Rejected
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
 from zkcoord.znodes.codec import encode_request
@@ -48,7 +49,7 @@ class Rebalance:
         layout: Layout,
         group: str,
         request: Request,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         clock: Callable[[], int],
         timeout_ms: int,
         pause: Callable[[], object],
@@ -87,13 +88,14 @@ class Rebalance:
         )
 
     def _ask(self) -> None:
-        make(self.client, Create(self.layout.requests(self.group), b"", acl=self.acl))
+        make_missing(self.client, {self.layout.requests(self.group): b""}, self.acl)
+        prefix = self.layout.request_prefix(self.group)
         for _ in range(TRIES_MAX):
             op = Create(
-                self.layout.request_prefix(self.group),
+                prefix,
                 encode_request(self.request),
                 sequential=True,
-                acl=self.acl,
+                acl=self.acl(prefix),
             )
             result = self.client.multi([op])
             if isinstance(result, Committed):

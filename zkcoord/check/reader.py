@@ -40,7 +40,7 @@ class At(NamedTuple):
 class GroupSeen:
     """One group. `members` by home (the layout's name) and name; `beside` is by topic the node
     above its offsets, `mode` what an operator said (layout `isolated`). `denied`:
-    paths that could not be read; `large`: paths with too many children.
+    paths that could not be read, and why; `large`: paths with too many children.
     """
 
     name: str
@@ -51,7 +51,7 @@ class GroupSeen:
     has_offsets: bool = False
     mode: Mode | None = None
     has_home: bool = False
-    denied: list[str] = field(default_factory=list)
+    denied: dict[str, Denied] = field(default_factory=dict)
     large: list[tuple[str, int]] = field(default_factory=list)
 
     @property
@@ -150,7 +150,7 @@ def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     modes = reader.read([GetData(Layout.ISOLATED.mode(name)) for name in wanted])
     for parent, answer in zip(parents, modes, strict=False):
         if isinstance(answer, Denied):
-            parent.seen.denied.append(Layout.ISOLATED.mode(parent.seen.name))
+            parent.seen.denied[Layout.ISOLATED.mode(parent.seen.name)] = answer
         mode = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
         parent.seen.mode = mode if isinstance(mode, Mode) else None
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
@@ -159,7 +159,7 @@ def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
         asked, reader.read([GetData(path) for _, path in asked]), strict=False
     ):
         if isinstance(answer, Denied):
-            parent.seen.denied.append(path)
+            parent.seen.denied[path] = answer
         if not isinstance(answer, Node):
             continue
         if path == Layout.DRAFT.offsets(parent.seen.name):
@@ -199,7 +199,7 @@ def _counts(reader: SyncClient, parents: Iterable[_Parents]) -> dict[str, int]:
     ):
         at = f"{path}/{topic}"
         if isinstance(answer, Denied):
-            seen.denied.append(at)
+            seen.denied[at] = answer
         elif isinstance(answer, Node):
             if answer.stat.num_children > CHILDREN_MAX:
                 seen.large.append((at, answer.stat.num_children))
@@ -237,7 +237,7 @@ def _whole(reader: SyncClient, batch: list[_Parents], counts: dict[str, int]) ->
     for (seen, path, topic, child), answer in zip(leaves, reader.read(reads), strict=False):
         at = _leaf(path, topic, child)
         if isinstance(answer, Denied):
-            seen.denied.append(at)
+            seen.denied[at] = answer
         if not isinstance(answer, Node):
             continue
         home = next(
@@ -264,5 +264,5 @@ def _small(node: Node, bytes_max: int = 1_024) -> Node:
 
 def _names(seen: GroupSeen, path: str, answer: ReadAnswer) -> tuple[str, ...]:
     if isinstance(answer, Denied):
-        seen.denied.append(path)
+        seen.denied[path] = answer
     return answer.names if isinstance(answer, Children) else ()

@@ -134,15 +134,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _hidden(examination: Examination) -> Iterator[str]:
-    """A sentence where something may not be read, for then the report is not whole."""
-    count, first = examination.seen.hidden, examination.hidden_first
-    if count:
-        more = f" and {count - len(first)} more" if count > len(first) else ""
-        yield (
-            f"ZooKeeper does not let this client read {', '.join(first)}{more}"
-            f" ({ZkError.NO_AUTH.value}), so what is there is not in this report: give credentials"
-            " that may (--zookeeper-user)"
-        )
+    """A sentence where something could not be read, for then the report is not whole: what may not
+    be, and what is too large to be.
+    """
+    absent = "so what is there is not in this report"
+    for code, first in examination.hidden_first.items():
+        count = examination.seen.hidden[code]
+        named = ", ".join(first) + (f" and {count - len(first)} more" if count > len(first) else "")
+        if code == "answer-too-large":
+            yield (
+                f"what {named} holds, or the names below it, are larger than any answer that is"
+                f" taken ({ZkError.TOO_LARGE.value}), {absent}: delete what is nobody's there"
+            )
+        else:
+            yield (
+                f"ZooKeeper does not let this client read {named} ({ZkError.NO_AUTH.value}),"
+                f" {absent}: give credentials that may (--zookeeper-user)"
+            )
 
 
 def _matches(patterns: Sequence[str], matched: set[str], name: str) -> bool:
@@ -257,6 +265,6 @@ def _write_json(examination: Examination) -> None:
         "topics": seen.topics,
         "offsets": seen.offsets,
         "found": found,
-        "hidden": seen.hidden,
+        "hidden": seen.hidden.total(),
     }
     out(f'\n], "seen": {json.dumps(figures)}}}\n')

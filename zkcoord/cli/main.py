@@ -93,6 +93,9 @@ COMMANDS = {
 }
 
 
+NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
+
+
 class CliParser(argparse.ArgumentParser):
     """Refuses in one sentence, with the nearest flag or command where one was misspelt."""
 
@@ -110,6 +113,18 @@ class CliParser(argparse.ArgumentParser):
                 raise
             raise argparse.ArgumentError(
                 action, f"{str(value)[:80]!a} is not known: write {near}"
+            ) from None
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            kind = NUMBERS.get(action.type)
+            if kind is None:
+                raise
+            name = "/".join(action.option_strings) or action.metavar
+            raise ConfigurationError(
+                f"{name} is {arg_string[:80]!a}: write {kind}, or see {self.prog} --help"
             ) from None
 
     def print_help(self, file: Any = None) -> None:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from zkcoord import __version__
 from zkcoord.admin.common import some
 from zkcoord.config.files import refuse_pipe
 from zkcoord.config.option_spec import Use
@@ -25,6 +26,7 @@ from zkcoord.replay.story import Decision, Story
 from zkcoord.replay.text import action_text
 from zkcoord.replay.transcript import script
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.znodes.names import validate_group
 
 EPILOG = """\
@@ -163,7 +165,10 @@ def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
                 + "\n"
             )
         else:
-            out(f"{recording.name}: epoch {recording.epoch}, what if {what_if.text}\n")
+            out(
+                f"{printable(recording.name)}: the term of epoch {recording.epoch}, from"
+                f" {timestamp(recording.wall_ms)} on, what if {printable(what_if.text)}\n"
+            )
             out(replay_whatif.text(compared, args.group))
     if not args.json and not args.quiet:
         out(replay_whatif.ASSUMES)
@@ -183,10 +188,8 @@ def _to_script(found: list[Recording], args: argparse.Namespace) -> int:
             f"{args.to_script} cannot be written ({error.strerror}): name another file with"
             " --to-script"
         ) from error
-    said = (
-        f"{args.to_script}: {text.count(chr(10) + '----')} inputs; as a file of tests/core/scripts"
-        " it is a test of the core"
-    )
+    inputs = counted(text.count(f"{chr(10)}----"), "input")
+    said = f"{args.to_script}: {inputs}; as a file of tests/core/scripts it is a test of the core"
     out(f"{said}\n", done=said)
     return 0
 
@@ -195,18 +198,23 @@ def _replay(recording: Recording, args: argparse.Namespace) -> ReplayResult:
     replay = Replay(recording)
     story = Story(replay.core)
     if not args.quiet and not args.json:
+        shown = f"the decisions for {args.group}" if args.group is not None else "all decisions"
         out(
-            f"{recording.name}: epoch {recording.epoch}, recorded from"
-            f" {timestamp(recording.wall_ms)}\n"
+            f"{printable(recording.name)}: what a coordinator was told in its term of epoch"
+            f" {recording.epoch}, from {timestamp(recording.wall_ms)} on, is told to zkcoord"
+            f" {__version__} again; {printable(shown)}, in ms since the first input\n"
         )
-    for step, actions in replay.steps(story.told):
-        for decision in story.decided(step.event, actions, step.line):
-            if not args.quiet and args.group in (None, decision.group):
-                out(_decision(decision, recording, args.json))
-    verdict = replay.verdict
+    with recording.believed():
+        for step, actions in replay.steps(story.told):
+            for decision in story.decided(step.event, actions, step.line):
+                if not args.quiet and args.group in (None, decision.group):
+                    out(_decision(decision, recording, args.json))
+        verdict = replay.verdict
+        if verdict.difference is not None:
+            out(_difference(verdict.difference, recording, args.json))
     if verdict.difference is not None:
-        out(_difference(verdict.difference, recording, args.json))
-    elif not args.quiet and not args.json:
+        return verdict
+    if not args.quiet and not args.json:
         out(f"{verdict.now_ms - verdict.began_ms:>8} ms  {printable(verdict.end)}\n")
     return verdict
 
@@ -278,5 +286,5 @@ def _conclude(verdicts: list[ReplayResult], args: argparse.Namespace) -> int:
     else:
         terms = f" in {len(verdicts)} terms" if len(verdicts) > 1 else ""
         verdict = "identical" if same else "different"
-        out(f"{inputs} inputs, {writes} writes{terms}: {verdict}\n")
+        out(f"{counted(inputs, 'input')}, {counted(writes, 'write')}{terms}: {verdict}\n")
     return 0 if same else 1

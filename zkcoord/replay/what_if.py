@@ -188,11 +188,12 @@ class Comparison:
 def compare(recording: Recording, what_if: WhatIf) -> Comparison:
     """Count, and run the model twice. Raises `ReplayError`."""
     recorded = Counter()
-    for step in recording.steps():
-        recorded.step(step.event, step.answers())
-    learned = learn(recording)
-    as_it_was, _ = _modelled(learned, WhatIf(recording.options, None, ""))
-    other, unanswered = _modelled(learned, what_if)
+    with recording.believed():
+        for step in recording.steps():
+            recorded.step(step.event, step.answers())
+        learned = learn(recording)
+        as_it_was, _ = _modelled(learned, WhatIf(recording.options, None, ""))
+        other, unanswered = _modelled(learned, what_if)
     return Comparison(recorded, as_it_was, other, unanswered)
 
 

@@ -57,6 +57,7 @@ VALUED = {
     "datetime": "--to-datetime",
     "duration": "--by-duration",
 }
+UNDER_WAY = "PreparingRebalance,CompletingRebalance"
 MODES = ("coordinated", "mixed", "legacy")
 
 
@@ -177,7 +178,7 @@ ACTIONS: Mapping[str, GroupAction] = {
             COORDINATOR,
             "Step down",
             "The coordinator that leads resigns, and another one leads. No consumer notices.",
-            lambda group, said: ["groups", "list", "--state=PreparingRebalance,CompletingRebalance"],
+            lambda group, said: ["groups", "list", f"--state={UNDER_WAY}"],
             lambda group, said: ["coordinator", "step-down"],
         ),
     )
