@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from zkcoord.console.acting.actions import ACTIONS, COORDINATOR, GroupAction, NotSaidError
 from zkcoord.console.acting.audit import AuditLog
-from zkcoord.console.acting.readers import Reader
+from zkcoord.console.acting.readers import ActingReader
 from zkcoord.console.acting.running import BusyError, CommandResult, CommandRunner
 from zkcoord.errors import InvalidGroupError, UnavailableError
 from zkcoord.znodes.names import validate_group
@@ -58,7 +58,7 @@ class ActionDesk:
             return None
         return Sheet(action, group, said)
 
-    def look(self, sheet: Sheet, reader: Reader) -> Sheet:
+    def look(self, sheet: Sheet, reader: ActingReader) -> Sheet:
         """What would be done. Nothing is."""
         try:
             look = sheet.action.look(sheet.group, sheet.said)
@@ -72,7 +72,7 @@ class ActionDesk:
         problem = "" if result.is_done else (_sentence(result) or ENDED)
         return replace(sheet, command=_shown(does), result=result, ticket=ticket, problem=problem)
 
-    def do(self, sheet: Sheet, reader: Reader, ticket: str) -> Sheet:
+    def do(self, sheet: Sheet, reader: ActingReader, ticket: str) -> Sheet:
         """Do what was looked at, once, if this reader has looked at it."""
         with self._lock:
             whose, arguments = self._tickets.pop(ticket, ("", []))
@@ -98,7 +98,7 @@ class ActionDesk:
         command, is_done = _shown(arguments), not problem
         return replace(sheet, command=command, result=result, problem=problem, is_done=is_done)
 
-    def _ticket(self, reader: Reader, arguments: list[str]) -> str:
+    def _ticket(self, reader: ActingReader, arguments: list[str]) -> str:
         ticket = secrets.token_urlsafe(24)
         with self._lock:
             while len(self._tickets) >= TICKETS_MAX:

@@ -30,7 +30,7 @@ SESSIONS_MAX = 1_000
 
 
 @dataclass(frozen=True)
-class Reader:
+class ActingReader:
     """Somebody who may act. `proof` is told to its own pages alone."""
 
     name: str
@@ -98,7 +98,7 @@ class Readers:
         with self._lock:
             self._sessions.pop(session, None)
 
-    def of_session(self, session: str) -> Reader | None:
+    def of_session(self, session: str) -> ActingReader | None:
         """Whose it is, where that may still be. Raises `ConfigurationError`."""
         with self._lock:
             found = self._sessions.get(session)
@@ -106,16 +106,16 @@ class Readers:
             return None
         if tokens_of(self._token_file).get(found.name) != found.token:
             return None
-        return Reader(found.name, self._proof(session))
+        return ActingReader(found.name, self._proof(session))
 
-    def of_proxy(self, address: str, names: list[str]) -> Reader | None:
+    def of_proxy(self, address: str, names: list[str]) -> ActingReader | None:
         """Whom a proxy at this address names; one that names nobody, or two, names none."""
         if not self.header or address not in self._proxies or len(names) != 1:
             return None
         name = names[0].strip()
         if not name or len(name) > NAME_CHARS_MAX or not name.isprintable():
             return None
-        return Reader(name, self._proof(f"proxy {name}"))
+        return ActingReader(name, self._proof(f"proxy {name}"))
 
     def _proof(self, of: str) -> str:
         return hmac.new(self._secret, of.encode(), hashlib.sha256).hexdigest()

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from zkcoord.console.acting.audit import AuditLog
 from zkcoord.console.acting.desk import ActionDesk, Sheet
-from zkcoord.console.acting.readers import SESSION_MS, Reader, Readers
+from zkcoord.console.acting.readers import SESSION_MS, ActingReader, Readers
 from zkcoord.console.http.guarding import ACTING
 from zkcoord.console.pages import Pages, link
 from zkcoord.errors import ConfigurationError, UnavailableError
@@ -125,7 +125,7 @@ class ActingAddresses:
         answer.delete_cookie(self._cookie, path="", httponly=True, samesite="strict")
         return answer
 
-    def _reader(self, request: Request) -> Reader | None:
+    def _reader(self, request: Request) -> ActingReader | None:
         """Who asks. Raises `ConfigurationError`."""
         address = request.client.host if request.client is not None else ""
         header = self._readers.header
@@ -165,7 +165,7 @@ def _next(said: Mapping[str, str]) -> str:
     return link("act", **found) if "do" in found else "."
 
 
-def _is_ours(request: Request, reader: Reader | None, said: Mapping[str, str]) -> bool:
+def _is_ours(request: Request, reader: ActingReader | None, said: Mapping[str, str]) -> bool:
     """Whether a form comes from a page that was made for this reader. Nobody's is: it is sent to
     sign in, and changes nothing.
     """
