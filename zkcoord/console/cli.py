@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from zkcoord.terminal import err, printable
 from zkcoord.znodes.paths import layout_named
 
 LISTEN = "127.0.0.1:9407"
+BESIDE_NICE = 10
 MISSING_EXTRA = (
     "zkcoord console needs starlette, uvicorn and jinja2: install them with pip install"
     " 'zkcoord[console]'"
@@ -140,6 +142,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
         shown = f"[{host}]" if ":" in host else host
         err(f"zkcoord console: http://{printable(shown)}:{port}/ (Ctrl-C ends it)\n")
         if args.with_parent:
+            os.nice(BESIDE_NICE)  # the coordinator's machine is the coordinator's first
             end_with_parent(serving)
         serving.run(sockets=[socket])
     return 0
