@@ -43,12 +43,21 @@ class CommandResult:
 
 
 class CommandRunner:
-    """See the module. `environment` is that of the commands. Any thread."""
+    """See the module. `environment` is that of the commands; `nice` as the system counts. Any
+    thread.
+    """
 
-    def __init__(self, environment: Mapping[str, str], seconds: float = COMMAND_S) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        seconds: float = COMMAND_S,
+        at_once: int = AT_ONCE_MAX,
+        nice: int = 0,
+    ) -> None:
+        self._nice = nice
         self._environment = dict(environment)
         self._seconds = seconds
-        self._room = threading.Semaphore(AT_ONCE_MAX)
+        self._room = threading.Semaphore(at_once)
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._over = False
@@ -76,6 +85,8 @@ class CommandRunner:
                 env={**self._environment, ON_BEHALF_OF: who},
                 start_new_session=True,
             )
+            if self._nice:
+                os.setpriority(os.PRIO_PROCESS, process.pid, self._nice)
             self._running.add(process)
         try:
             return process.wait(self._seconds)
