@@ -90,8 +90,8 @@ def test_names_that_no_group_can_have_are_named_beside_the_list(
             out, err = capsys.readouterr()
             assert "billing" in out and "yyy" not in out
             assert err.startswith(
-                f"zkcoord groups: 3 nodes in {here.layout.groups_root} have names that no group can"
-                " have, and are not listed: 'bad\\u202ename', 'ids', 'yyy"
+                f"zkcoord groups: 3 names in {here.layout.groups_root} can be no group's, not"
+                " listed: 'bad\\u202ename', 'ids', 'yyy"
             ) and err.endswith("see zkcoord check\n")
             assert err.count("\n") == 1
 

@@ -100,3 +100,20 @@ def test_in_an_open_installation_all_are_believed(
     assert main(["groups", "list", "--verbose", "--zookeeper", zk_hosts]) == 0
     said = capsys.readouterr()
     assert "client-led" in said.out and "believed" not in said.out + said.err
+
+
+def test_a_dry_run_of_apply_ends_as_execute_would(
+    hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(hosts, "acl", "apply", *flags()) == 0
+    said = capsys.readouterr()
+    assert PATHS.pin("open") in said.out and "nothing was changed; add --execute" in said.err
+    client = client_as(hosts, "coord")
+    client.set_acls(PATHS.pin("open"), [make_acl("digest", "nobody:x", all=True)])
+    disconnect(client)
+    assert command(hosts, "acl", "apply", *flags()) == 1
+    dry = capsys.readouterr().err
+    assert command(hosts, "acl", "apply", "--execute", *flags()) == 1
+    for said_of_it in (dry, capsys.readouterr().err):
+        assert "does not let this client change" in said_of_it and "superuser" in said_of_it
+    assert "(nothing was changed)" in dry

@@ -31,6 +31,7 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import GroupState, Malformed, TopicPartition
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import err, out, printable
+from zkcoord.words import counted
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.port import Children, GetChildren
 from zkcoord.zk.sync.client import SyncClient
@@ -195,9 +196,8 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         err(f"zkcoord groups: the pin of {names} is not believed: {printable(doubted[0].reason)}\n")
     if unusable:
         err(
-            f"zkcoord groups: {len(unusable)} nodes in {layout.groups_root} have names that no"
-            f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord"
-            " check\n"
+            f"zkcoord groups: {counted(len(unusable), 'name')} in {layout.groups_root} can be no"
+            f" group's, not listed: {some(map(shown, unusable))}; see zkcoord check\n"
         )
     # of these there is no state that could be wanted
     unknown = [] if args.state else sorted(said.keys() - {group.name for group in found})
