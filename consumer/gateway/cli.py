@@ -28,6 +28,7 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.patterns import LOOK_AROUND, NO_LOOK_AROUND
 
 log = logging.getLogger(__name__)
 
@@ -191,5 +192,5 @@ def _patterns(settings: Settings, option: str) -> tuple[Any, ...]:
         why = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise ConfigurationError(
             f"{settings.where(option)} {shown(text)} has a part that is no regular"
-            f" expression ({shown(why)})"
+            f" expression ({NO_LOOK_AROUND if LOOK_AROUND.search(text) else shown(why)})"
         ) from error

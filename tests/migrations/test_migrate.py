@@ -110,7 +110,7 @@ def test_nothing_is_done_while_the_other_protocol_is_live(
         assert stores.in_kafka(group) == {}
         left_behind(old, group, stores.topic)
         status, out, _ = run("apply", "2", "--only", group)
-        assert status == 1 and "1 partitions still have an owner node" in out
+        assert status == 1 and "1 partition has an owner node" in out
     assert run("apply", "2", "--only", group)[0] == 0 and stores.in_kafka(group) == THERE
 
 

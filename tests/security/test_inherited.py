@@ -10,6 +10,7 @@ from tests.security.principals import PASSWORDS, ROLES, client_as, flags, hashed
 from zkcoord.admin.common import Progress
 from zkcoord.admin.offsets.reset import Reset
 from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind
+from zkcoord.cli import offsets_reset
 from zkcoord.cli.main import main
 from zkcoord.core.model import Subscription, Topic, TopicPartition
 from zkcoord.errors import RefusedError
@@ -193,3 +194,19 @@ def test_what_is_hidden_is_not_copied_and_not_left_open(zk_hosts: str) -> None:
     with pytest.raises(RefusedError, match="--acl-coordinators"):
         made(ZkOptions(zk_hosts, digest=app))
     assert len(made(ZkOptions(zk_hosts, digest=COORD))) == 2
+
+
+def test_the_command_that_resets_offsets_makes_them_so(
+    led_by_roles: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(offsets_reset, "_logs", lambda *args: {ORDERS_0: Log(3, 9)})
+    monkeypatch.setattr(offsets_reset, "brokers", lambda *args: None)
+    client = client_as(led_by_roles, "coord")
+    client.create("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1]}}', makepath=True)
+    asked = ["offsets", "reset", "g", "--new-group", "--topic", "orders", "--to-earliest"]
+    asked += ["--execute", "--zookeeper", led_by_roles, "--zookeeper-user", "coord"]
+    assert main([*asked, *password("coord")]) == 0, capsys.readouterr().err
+    acls, _ = client.get_acls(OFFSET)
+    disconnect(client)
+    found = {(one.id.id, one.perms) for one in acls}
+    assert found == {(one.id, one.perms) for one in ROLES.acl(OFFSET)}

@@ -27,10 +27,12 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
+from zkcoord.zk.sync.led_groups import pin_of
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot
+from zkcoord.zk.sync.read_pins import DOUBTED
 from zkcoord.znodes.classic.consumer_blobs import known_assignors
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.classic.pin import AUTO, PINS_MAX, Machine, Pin, decode_pin, encode_pin
+from zkcoord.znodes.classic.pin import AUTO, PINS_MAX, Machine, Pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
 from zkcoord.znodes.names import is_topic, shown
 from zkcoord.znodes.paths import Layout, parents
@@ -89,15 +91,17 @@ def _stays(client: SyncClient, path: str) -> str:
 
 
 def unreadable_pin(client: SyncClient, layout: Layout, group: str) -> str:
-    """Why nobody can read what was said; "" where one can, or nothing was."""
+    """Why what was said counts for nothing; "" where it counts, or nothing was said."""
     path = ClassicPaths(layout).pin(group)
     (node,) = client.read([GetData(path)])
     if isinstance(node, Denied):
         return not_allowed(path, node)
-    found = decode_pin(group, node.data) if isinstance(node, Node) else None
-    if isinstance(found, Malformed):
-        return f"{path} cannot be read ({found.reason}), and says nothing: say it again"
-    return ""
+    found = pin_of(client, layout, group)
+    if not isinstance(found, Malformed):
+        return ""
+    if found.what == DOUBTED:
+        return f"{path} is not believed ({found.reason})"
+    return f"{path} cannot be read ({found.reason}), and says nothing: say it again"
 
 
 def _change(path: str, node: Node | None, pin: Pin | None, acl: AclOf) -> Op | None:

@@ -29,6 +29,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import ZkError
 from zkcoord.zk.sync.client import SyncClient
@@ -210,8 +211,8 @@ class _Kafka:
                     "offsets-only-in-kafka",
                     name,
                     Layout.ISOLATED.offsets(name),
-                    f"none are stored here, and {len(offsets)} partitions have one in Kafka"
-                    f" ({some(sorted(offsets))})",
+                    f"none are stored here, and {counted(len(offsets), 'partition', 'has')} one in"
+                    f" Kafka ({some(sorted(offsets))})",
                 )
         living = [name for name, judgement in batch if judgement.old or judgement.ours]
         for name, members in self.groups.live_members(living).items():
@@ -236,16 +237,12 @@ def _write_text(examination: Examination) -> None:
     out(_summary(examination.seen) + "\n")
 
 
-def _some(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def _summary(seen: ExaminationCounts) -> str:
-    counts = ", ".join(_some(seen.findings[severity], severity.value) for severity in Severity)
+    counts = ", ".join(counted(seen.findings[severity], severity.value) for severity in Severity)
     return (
-        f"{_some(seen.groups, 'group')}, {_some(seen.old_members, 'old consumer')},"
-        f" {seen.our_members} of zkcoord's, {_some(seen.topics, 'topic')},"
-        f" {_some(seen.offsets, 'offset')}: {counts}."
+        f"{counted(seen.groups, 'group')}, {counted(seen.old_members, 'old consumer')},"
+        f" {seen.our_members} of zkcoord's, {counted(seen.topics, 'topic')},"
+        f" {counted(seen.offsets, 'offset')}: {counts}."
     )
 
 

@@ -22,6 +22,7 @@ from zkcoord.coordinator.logging import timestamp
 from zkcoord.errors import ConfigurationError, NoJournalError, RefusedError
 from zkcoord.terminal import err, out, printable
 from zkcoord.text_table import table
+from zkcoord.words import counted
 from zkcoord.znodes.names import validate_group
 
 SHOWN = 100
@@ -117,8 +118,8 @@ def _show(args: argparse.Namespace, folder: Path, rows: _Rows) -> int:
     rows.show(found)
     if reading.unreadable:
         err(
-            f"zkcoord journal: {reading.unreadable} lines in {folder} are not records and were"
-            " left out\n"
+            f"zkcoord journal: {counted(reading.unreadable, 'line', 'was')} left out of {folder},"
+            " since no record is there\n"
         )
     if args.group is not None and not args.follow and not of_group:
         raise RefusedError(

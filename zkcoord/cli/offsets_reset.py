@@ -355,14 +355,15 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
     except KeyboardInterrupt:
         done = sum(row.written for row in reset.rows.values())
         progress.note(
-            f"interrupted: {done} of {len(reset.logs)} partitions are written; repeat the command"
-            " for the rest (a --shift-by is refused for these)"
+            f"interrupted: {done} of {counted(len(reset.logs), 'partition', 'is')} written; repeat"
+            " the command for the rest (a --shift-by is refused for these)"
         )
         raise
     except UnavailableError as error:
         done = sum(row.written for row in reset.rows.values())
         raise UnavailableError(
-            f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord"
+            f"{error} ({done} of {counted(len(reset.logs), 'partition', 'is')} known to be"
+            " written: see zkcoord"
             f" offsets show {argument(reset.group)})"
         ) from error
     written = [row for row in result.rows if row.written]

@@ -11,17 +11,15 @@ refused, with what to say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from zkcoord.errors import RefusedError
-from zkcoord.zk.kazoo_port.session import KazooPort
-from zkcoord.zk.kazoo_port.wire_requests import get_acl_request
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import OPEN_ACL, Acl, AclAnswer, AclEntry, Denied, Unanswered
+from zkcoord.zk.port import OPEN_ACL, Acl, AclAnswer, AclEntry, Denied
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import LAYOUTS, parents
 
 from .belief import WRITING
+from .client import acls_of
 from .table import ALL, MASK, READ, Principal, Roles, bits, members_may
 
 AclOf = Callable[[str], tuple[AclEntry, ...]]
@@ -60,10 +58,7 @@ class AclsThere:
 
     def _acl(self, path: str) -> AclAnswer:
         if path not in self._known:
-            answers: list[AclAnswer | Unanswered] = self._client.ask_all([partial(_ask, path)])
-            if isinstance(answers[0], Unanswered):
-                raise self._client.unanswered()
-            self._known[path] = answers[0]
+            (self._known[path],) = acls_of(self._client, [path])
         return self._known[path]
 
 
@@ -113,7 +108,3 @@ def _untold(path: str) -> RefusedError:
         " this client does not tell who is to use it: say it with --acl-coordinators and"
         " --acl-members (or --acl)"
     )
-
-
-def _ask(path: str, port: KazooPort, done: Callable[[AclAnswer | Unanswered], None]) -> None:
-    port.ask(get_acl_request(port.chroot, path), done)
