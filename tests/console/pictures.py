@@ -162,6 +162,7 @@ class ToldPages:
         records: Iterable[dict[str, Any]] = (),
         folder: Path | None = None,
         may_act: bool = False,
+        replayer: Any = None,
     ) -> None:
         self.picture = picture(lines)
         self.asker = FakeAsker(groups)
@@ -171,7 +172,13 @@ class ToldPages:
         self.checked = Checked()
         checker: Any = SimpleNamespace(newest=lambda: self.checked)
         self.pages = Pages(
-            lambda: self.picture, self.happenings, asker, checker, "zk1:2181/kafka", may_act
+            lambda: self.picture,
+            self.happenings,
+            asker,
+            checker,
+            "zk1:2181/kafka",
+            may_act,
+            replayer,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +14,7 @@ from tests.console.http.acting_here import Here
 from tests.console.http.served import PATIENCE_S, Served, served
 from tests.console.pictures import ToldPages, journal_file, line, rebalance, snapshot
 from tests.harness.wait import wait_until
+from zkcoord.console.replaying import DecisionTold, ReplayTold
 from zkcoord.core.model import GroupState
 from zkcoord.health.rules import HealthVerdict
 from zkcoord.zk.clock import wall_ms
@@ -28,6 +30,7 @@ PAGES = (
     "group?name=billing",
     "group?name=audit",
     "rebalance?name=billing&at=",
+    "why?name=billing&at=",
     "topic?name=orders",
     "coordinator",
     "check",
@@ -38,7 +41,9 @@ PAGES = (
     "act?do=reset&name=billing",
     "act?do=step-down",
 )
-NOW = 1_795_000_000_000
+REPLAYED = ReplayTold(
+    "it differs", "zkcoord replay", [DecisionTold(0, ["stop m1"], ["m2 joined"])], 3, "RECORDED"
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         snapshot("audit", {}),
     ]
     found = Here(folder)
-    told = ToldPages(lines, groups, records, folder, may_act=True)
+    replayer = SimpleNamespace(why=lambda *_: REPLAYED, what_if=lambda *_: REPLAYED)
+    told = ToldPages(lines, groups, records, folder, may_act=True, replayer=replayer)
     with served(told, acting=found.acting) as found.served:
         yield found
 

@@ -76,6 +76,11 @@ def stored(zk_hosts: str, group: str, home: Path) -> dict[int, int]:
     return {one["partition"]: one["current_offset"] for one in json.loads(found.stdout)["offsets"]}
 
 
+def page_of(console: ConsoleRunning, group: str) -> str:
+    """The group's page."""
+    return console.get(f"/group?name={group}&span=24h")[1]
+
+
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_readers_actions(
@@ -104,6 +109,11 @@ def test_a_readers_actions(
             assert "stop them first" in page and not hidden(page, "ticket"), page
             assert "generation" in reader.does("rebalance", group)
             assert "leads" in reader.does("step-down")
+            at = re.findall(r"rebalance\?name=[^&]*&amp;at=([-0-9]+)", page_of(console, group))
+            why = console.get(f"/why?name={group}&at={at[-1]}")[1]
+            assert f"{topic}" in why and "joined" in why, why
+            what_if = console.get(f"/why?name={group}&at={at[-1]}&with=assignor%3Drange")[1]
+            assert "RECORDED" in what_if and "WHAT IF" in what_if, what_if
         before = stored(kafka_zk_hosts, group, tmp_path)
         page = reader.looks("reset", group, to="earliest", topics=topic)
         assert "--to-earliest" in page and topic in page

@@ -144,7 +144,7 @@ def _aim(args: argparse.Namespace, group: str, progress: Progress) -> Aim:
             ResetKind.FILE, offsets=parse_file(_read_file(args.from_file), group, args.from_file)
         )
     if args.to_datetime is not None:
-        at_ms, zoned = parse_datetime(args.to_datetime)
+        at_ms, zoned = parse_datetime(args.to_datetime, instead=", or --to-earliest")
         if not zoned:
             progress.note(f"{shown(args.to_datetime)} has no zone and is taken as UTC")
         return Aim(ResetKind.TIME, at_ms)

@@ -100,6 +100,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
     from zkcoord.console.http.serving import end_with_parent, listener, parse_listen, server
     from zkcoord.console.http.web import ConsoleAddresses, application
     from zkcoord.console.pages import Pages
+    from zkcoord.console.replaying import Replayer
     from zkcoord.console.watching import Watcher
     from zkcoord.coordinator.http.host_names import HostNames
 
@@ -126,6 +127,8 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
         for thread in (happenings, watcher):
             stack.callback(thread.close)
             thread.start()
+        replayer = Replayer(folders(args), os.environ)
+        stack.callback(replayer.close)
         pages = Pages(
             lambda: watcher.picture,
             happenings,
@@ -133,6 +136,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
             checker,
             settings.text("zookeeper"),
             acting is not None,
+            replayer,
         )
         addresses = ConsoleAddresses(pages, newsroom)
         host, port = socket.getsockname()[:2]

@@ -4,6 +4,7 @@ change. A page is the same whether its reader runs scripts or not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +22,14 @@ from zkcoord.console.checking import Checker
 from zkcoord.console.happenings import OF_NO_GROUP, Happenings
 from zkcoord.console.http.live import Parts
 from zkcoord.console.picture import GroupLine, Picture
+from zkcoord.console.replaying import Replayer
 from zkcoord.console.views import group as group_page
 from zkcoord.console.views import texts
 from zkcoord.console.views.drawing import drawn, spark
 from zkcoord.console.views.overview import NOT_WELL, overview, wanted
 from zkcoord.console.views.rebalance import rebalance_story
 from zkcoord.console.views.timeline import MARKED, MARKS_MAX, timeline
+from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.errors import InvalidGroupError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
@@ -42,6 +45,8 @@ SPANS = {
 SPAN = "1h"
 STALE_MS = 15_000
 NAME_CHARS_MAX = 1_000
+OPTION = re.compile(r"[a-z_]+=[A-Za-z0-9_.:-]+")
+OPTION_CHARS_MAX = 200
 GROUPS_SHOWN = 100
 MARK_BYTES, MARKS_BYTES = 300, 64 * 1024
 Query = Mapping[str, str]
@@ -73,12 +78,14 @@ class Pages:
         checker: Checker,
         place: str,
         may_act: bool = False,
+        replayer: Replayer | None = None,
     ) -> None:
         self._picture = picture
         self._happenings = happenings
         self._asker = asker
         self._checker = checker
         self._place = place
+        self._replayer = replayer
         self._templates = Environment(
             loader=PackageLoader("zkcoord.console"),
             autoescape=True,
@@ -108,6 +115,7 @@ class Pages:
             "": self._overview,
             "group": self._group,
             "rebalance": self._rebalance,
+            "why": self._why,
             "topic": self._topic,
             "coordinator": self._coordinator,
             "check": self._check,
@@ -224,8 +232,42 @@ class Pages:
             raise NotThereError(
                 "there is no such rebalance in the journal (any more): look at the group's page"
             )
-        context = {**self._common("rebalance", query), "name": name, "story": story}
+        context = {
+            **self._common("rebalance", query),
+            "name": name,
+            "story": story,
+            "assignors": sorted(ASSIGNORS),
+            "has_replays": self._replayer is not None,
+        }
         return Page("rebalance.html", ("status",), context)
+
+    def _why(self, query: Query) -> Page:
+        """Asked for by a reader, and not told anew: a replay costs."""
+        name, at = _name(query), query.get("at", "")
+        story = rebalance_story(self._happenings.of(name), at)
+        if story is None or self._replayer is None:
+            raise NotThereError(
+                "there is no such rebalance in the journal (any more): look at the group's page"
+            )
+        option = query.get("with", "").strip()
+        if option and not (OPTION.fullmatch(option) and len(option) <= OPTION_CHARS_MAX):
+            raise NotThereError("a what-if is NAME=VALUE, as assignor=range: go back, and write it")
+        told = (
+            self._replayer.what_if(name, story.record, option)
+            if option
+            else self._replayer.why(name, story.record)
+        )
+        context = {
+            **self._common("why", query),
+            "name": name,
+            "at": at,
+            "story": story,
+            "told": told,
+            "option": option,
+            "assignors": sorted(ASSIGNORS),
+        }
+        del context["live"]
+        return Page("why.html", (), context)
 
     def _topic(self, query: Query) -> Page:
         topic = query.get("name", "")[:NAME_CHARS_MAX]

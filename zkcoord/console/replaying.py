@@ -8,6 +8,7 @@ and what it said is kept for a while.
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 
 from zkcoord.config.files import read_file
 from zkcoord.console.acting.running import BusyError, CommandResult, CommandRunner
-from zkcoord.console.views.texts import short
+from zkcoord.console.views.texts import iso, short
 from zkcoord.coordinator.input_recorder import input_files
 from zkcoord.zk.clock import boot_ms
 
@@ -73,9 +74,11 @@ class Replayer:
         path, wall_ms = self._recording(record["t"])
         if path is None:
             return ReplayTold(NONE_THERE)
-        arguments = ["replay", f"--group={group}", "--json", "--", str(path)]
+        begin_ms, end_ms = record["t"] - _took_ms(record) - BEFORE_MS, record["t"] + AFTER_MS
+        times = [f"--from={iso(max(0, begin_ms))}", f"--until={iso(end_ms)}"]
+        arguments = ["replay", f"--group={group}", *times, "--json", "--", str(path)]
         result, problem = self._run(arguments)
-        steps = _steps(result.text if result else "", wall_ms, record)
+        steps = _steps(result.text if result else "", wall_ms)
         shown = steps[:STEPS_SHOWN]
         if result and not problem and not steps:
             problem = "the recording does not reach to this rebalance, or begins after it"
@@ -116,12 +119,19 @@ class Replayer:
         """That of the newest term that had begun by then, and when (ms since 1970) that was."""
         found: list[tuple[int, Path]] = []
         for folder in self._folders:
-            for path in input_files(folder):
+            for path in _files(folder):
                 began_ms = _began(path)
                 if began_ms is not None and began_ms <= at_ms:
                     found.append((began_ms, path))
         began_ms, newest = max(found, default=(0, None))
         return newest, began_ms
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return list(input_files(folder))
+    except OSError:
+        return []  # as journals, which are waited for
 
 
 def _began(path: Path) -> int | None:
@@ -134,10 +144,12 @@ def _began(path: Path) -> int | None:
     return at_ms if type(at_ms) is int else None
 
 
-def _steps(text: str, wall_ms: int, record: Mapping[str, Any]) -> list[DecisionTold]:
+def _took_ms(record: Mapping[str, Any]) -> int:
     took_ms = record.get("duration_ms")
-    took_ms = took_ms if type(took_ms) is int and took_ms >= 0 else 0
-    begin_ms, end_ms = record["t"] - took_ms - BEFORE_MS, record["t"] + AFTER_MS
+    return took_ms if type(took_ms) is int and took_ms >= 0 else 0
+
+
+def _steps(text: str, wall_ms: int) -> list[DecisionTold]:
     found = []
     for line in text.splitlines():
         try:
@@ -146,11 +158,9 @@ def _steps(text: str, wall_ms: int, record: Mapping[str, Any]) -> list[DecisionT
             continue
         if not isinstance(said, dict) or type(said.get("ms")) is not int or not said.get("group"):
             continue
-        at_ms = wall_ms + said["ms"]
-        if begin_ms <= at_ms <= end_ms:
-            because = [_because(one) for one in _listed(said.get("because"))]
-            decided = [short(one, 600) for one in _listed(said.get("decided"))]
-            found.append(DecisionTold(at_ms, decided, because))
+        because = [_because(one) for one in _listed(said.get("because"))]
+        decided = [short(one, 600) for one in _listed(said.get("decided"))]
+        found.append(DecisionTold(wall_ms + said["ms"], decided, because))
     return found
 
 
@@ -167,4 +177,4 @@ def _listed(value: object) -> list[object]:
 
 
 def _shown(arguments: Sequence[str]) -> str:
-    return " ".join(["zkcoord", *(short(one, 400) for one in arguments)])
+    return short(shlex.join(["zkcoord", *arguments]), 2_000)
