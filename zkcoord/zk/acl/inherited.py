@@ -105,6 +105,6 @@ def _is_hidden(one: AclEntry) -> bool:
 def _untold(path: str) -> RefusedError:
     return RefusedError(
         f"{path} is to be made among nodes that are not everybody's, and what ZooKeeper shows to"
-        " this client does not tell who is to use it: say it with --acl-coordinators and"
-        " --acl-members (or --acl)"
+        " this client does not tell who is to use it: give a coordinator's credentials"
+        " (--zookeeper-user), or say it with --acl-coordinators and --acl-members (or --acl)"
     )
