@@ -101,6 +101,7 @@ class GroupMember:
     def step(self, event: ev.MemberEvent) -> list[ev.MemberAction]:
         """One event in, actions out, to be taken in order."""
         actions = self.outbox.begin_step()
+        self._was_due(event.now_ms)
         self._handle(event)
         self.announcements.announce_started(event.now_ms)
         self.proofs.report_lapse(event.now_ms)
@@ -109,6 +110,12 @@ class GroupMember:
         self.lease = self.proofs.published()
         self.snapshot = MemberSnapshot.of(self.state)
         return actions
+
+    def _was_due(self, now_ms: int) -> None:
+        """A step that comes later than it was due says how long this thread stood still."""
+        due_ms = self.next_wake_ms()
+        if due_ms is not None and now_ms - due_ms > self.session.stood_still_ms:
+            self.session.stood_still_ms = now_ms - due_ms
 
     def next_wake_ms(self) -> int | None:
         """When a `MemberTick` may have something to do; None = only after an event."""
