@@ -80,6 +80,7 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
     from zkcoord.console.http.serving import end_with_parent, listener, parse_listen, server
     from zkcoord.console.http.web import ConsoleAddresses, application
     from zkcoord.console.pages import Pages
+    from zkcoord.console.troubles import Troubles
     from zkcoord.console.watching import Watcher
     from zkcoord.coordinator.http.host_names import HostNames
 
@@ -91,13 +92,20 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
     newsroom = Newsroom()
     with ExitStack() as stack:
         stack.callback(socket.close)
-        happenings = Happenings(folders(args), lambda _: newsroom.tell())
+
+        def heard(groups: frozenset[str]) -> None:
+            troubles.heard(groups)
+            newsroom.tell()
+
+        happenings = Happenings(folders(args), heard)
+        troubles = Troubles(happenings, layout)
         watcher = Watcher(
             options,
             layout,
             partial(brokers, settings, layout=layout),
             args.interval_ms,
             lambda _: newsroom.tell(),
+            troubles,
         )
         asker = GroupAsker(options, layout)
         checker = Checker(options, layout, newsroom.tell)

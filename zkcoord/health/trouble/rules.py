@@ -16,7 +16,9 @@ TROUBLES_MAX = 50
 
 Rule = Callable[[Evidence], Iterator[Trouble]]
 BY_JOURNAL: tuple[Rule, ...] = (storm, flapping, ended_again, slow_handler)
-RULES: tuple[Rule, ...] = (*BY_JOURNAL, poison, stands_still, unowned, malformed, uneven, idle)
+BY_COMMITS: tuple[Rule, ...] = (poison, stands_still)
+BY_NODES: tuple[Rule, ...] = (unowned, malformed, uneven, idle)
+RULES: tuple[Rule, ...] = (*BY_JOURNAL, *BY_COMMITS, *BY_NODES)
 
 KINDS_BY_JOURNAL = (
     TroubleKind.REBALANCE_STORM,

@@ -58,12 +58,12 @@ def poison(e: Evidence) -> Iterator[Trouble]:
         yield Trouble(
             TroubleKind.POISON_RECORD,
             e.group,
-            f"offset {one.offset} of {tp} was not passed for {span(e.now_ms - one.since_ms)}, while"
+            f"commits of {tp} stand at {one.offset} for {span(e.now_ms - one.since_ms)}, while"
             f" {many(len(found), 'member')} that owned it went, one after another:"
             f" {some([life.member for life in found])}; the log ends at {one.end}",
-            f"Look at the record {one.offset} of {tp} and at the last lines of who died; mend what"
-            " reads it, or pass it: zkcoord offsets reset, to the offset behind it, while nobody"
-            " owns the partition",
+            f"Look at the records of {tp} from offset {one.offset} on, and at the last lines of who"
+            " died: one of these records ends whoever reads it. Mend what reads it, or pass it:"
+            " zkcoord offsets reset, to the offset behind it, while the group is stopped",
             one.since_ms,
             partition=tp,
         )
