@@ -25,7 +25,7 @@ from zkcoord.console.views import texts
 from zkcoord.console.views.drawing import drawn, spark
 from zkcoord.console.views.overview import NOT_WELL, overview, wanted
 from zkcoord.console.views.rebalance import rebalance_story
-from zkcoord.console.views.timeline import MARKED, MARKS_MAX, timeline
+from zkcoord.console.views.timeline import MARKS_MAX, timeline
 from zkcoord.errors import InvalidGroupError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.health.evidence_of import evidence_of
 from zkcoord.health.trouble.rules import troubles_of
@@ -196,9 +196,9 @@ class Pages:
             "unowned": group_page.unowned(rows, found) if found is not None else [],
             "chart": chart,
             "drawn": drawn(chart),
-            "events": [
-                r for r in records if r["kind"] in (*MARKED, "malformed", "assignor", "trouble")
-            ][: -group_page.EVENTS_SHOWN - 1 : -1],
+            "events": [r for r in records if r["kind"] in group_page.TOLD][
+                : -group_page.EVENTS_SHOWN - 1 : -1
+            ],
             "per_hour": self._happenings.per_hour(name),
         }
         return Page(

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.admin.world import world
 from tests.console.running import running
 from tests.harness.wait import wait_until
 from tests.health.trouble.stage import Stage, records, stage
 from tests.kafka.groups import PATIENCE_S
 from zkcoord.stack.servers import KafkaBroker
-from zkcoord.zk.kazoo_port.session import KazooEnsemble  # noqa: F401
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 NIGHTLY = pytest.mark.nightly
@@ -89,16 +89,17 @@ def test_a_handler_that_takes_longer_than_the_poll_interval(here: Stage) -> None
         here.owned(one, partitions=2)
         assert here.judged(group)[group] == []
         naps.release()
-        wait_until(
-            lambda n=count: len(ends(here, group, "poll-interval")) > n,
-            PATIENCE_S,
-            "that it is back",
-        )
+        here_again(here, group, "poll-interval", count + 1)
     here.owned(one, partitions=2)
     found = here.finds(group, "poll-interval")
     assert "sleeper" in found["evidence"] and "3 times" in found["evidence"], found
     assert found["member"] == ends(here, group, "poll-interval")[-1]
     assert kinds(here, group) == {"poll-interval"}
+
+
+def here_again(here: Stage, group: str, kind: str, count: int) -> None:
+    """Wait until it has said so often that its membership ended so."""
+    wait_until(lambda: len(ends(here, group, kind)) >= count, PATIENCE_S, f"{kind}, {count} times")
 
 
 def ends(here: Stage, group: str, kind: str) -> list[str]:
@@ -123,9 +124,7 @@ def test_a_process_that_is_stopped_for_longer_than_its_session(here: Stage) -> N
         member.process.send_signal(signal.SIGSTOP)
         here.owned(steady, partitions=2)
         member.process.send_signal(signal.SIGCONT)
-        wait_until(
-            lambda n=count: len(ends(here, group, "session")) > n, PATIENCE_S, "that it is back"
-        )
+        here_again(here, group, "session", count + 1)
     found = here.finds(group, "session-expiry")
     assert "paused at" in found["evidence"] and "stood still" in found["evidence"], found
     assert found["member"] == ends(here, group, "session")[-1]
@@ -144,21 +143,32 @@ def test_a_callback_that_holds_up_every_change(here: Stage) -> None:
         here.owned(one, partitions=4)
     found = here.finds(group, "slow-handler")
     assert "3 rebalances" in found["evidence"], found
-    assert found["member"] == one.config_member() if hasattr(one, "config_member") else found
+    (slow,) = {
+        step["member"]
+        for record in here.coordinator.records("rebalance")
+        for step in record["steps"]  # type: ignore[attr-defined]
+        if step["option"] == "stop-fetcher"
+    }
+    assert found["member"] == slow
     assert kinds(here, group) == {"slow-handler"}
 
 
 def test_groups_that_are_badly_shared_out(here: Stage) -> None:
     """They are left to come to rest first, so this takes half a minute, for all of them at once."""
     topics = [here.topic("uneven", 1) for _ in range(4)]
-    uneven, idle, unowned = topics[0], here.topic("idle", 1), here.topic("unowned", 2)
+    uneven, idle = topics[0], here.topic("idle", 1)
     shares = {"partition_assignment_strategy": ("range",)}
     three = [here.polling(uneven, *topics, client_id=f"c{n}", **shares)[0] for n in range(3)]
     two = [here.polling(idle, client_id=f"c{n}")[0] for n in range(2)]
     here.owned(*three, partitions=4)
     here.owned(*two, partitions=1)
-    assert all(not found for found in here.judged(uneven, idle).values())
-    assert unowned
+    with world(here.hosts) as nodes:
+        assert all(not found for found in here.judged(uneven, idle).values())
+        broken = nodes.layout.registration(idle, "broken")
+        nodes.client.create(broken, b"{}", ephemeral=True)
+        found = here.finds(idle, "malformed-registration")
+        assert found["member"] == "broken"
+        nodes.client.delete(broken)
     found = here.finds(uneven, "uneven-assignment")
     assert "range" in found["evidence"] and " has 4 partitions" in found["evidence"]
     assert kinds(here, uneven) == {"uneven-assignment"}
@@ -208,3 +218,20 @@ def test_a_record_of_which_members_die(here: Stage) -> None:
         "poison-record",
         "flapping-member",
     }
+
+
+@NIGHTLY
+def test_partitions_that_nobody_moves(here: Stage) -> None:
+    """A member dies while no coordinator leads: what it had has no member."""
+    group = here.topic("unowned", 2)
+    one, _ = here.polling(group)
+    member = here.member(group)
+    wait_until(lambda: len(one.assignment()) == 1, PATIENCE_S, "that both have one")
+    (kept,) = one.assignment()
+    here.coordinator.signal(signal.SIGKILL)
+    assert kinds(here, group) <= {"unowned-partitions"}
+    member.kill()
+    found = here.finds(group, "unowned-partitions")
+    assert found["partition"] == [group, 1 - kept.partition], found
+    assert kinds(here, group) == {"unowned-partitions"}
+    assert "Start a coordinator" in found["remedy"]

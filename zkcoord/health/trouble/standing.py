@@ -40,28 +40,27 @@ def unowned(e: Evidence) -> Iterator[Trouble]:
     )
     if not free:
         return
+    since_ms = facts.since_ms
     if not facts.has_coordinator:
-        why, remedy = (
-            "no coordinator leads",
-            "Start a coordinator: nothing is moved until one leads",
-        )
+        since_ms = e.now_ms  # who had them may have gone just now
+        why = "no coordinator leads"
+        remedy = "Start a coordinator: nothing is moved until one leads"
     elif facts.state == GroupState.QUARANTINED.value:
         why = f"the group is quarantined ({facts.failure or 'the journal has the reason'})"
         remedy = "Mend that; zkcoord groups rebalance GROUP tries again at once"
     else:
-        why = "nobody was assigned them, or who was cannot take them"
+        why = f"nobody took them for {span(e.now_ms - since_ms)}"
         remedy = (
-            "Look whether members say that they cannot start them (their logs, a stored text that"
-            " is no offset: zkcoord check), then zkcoord groups rebalance GROUP"
+            "Look whether an assignor leaves them out, or members say that they cannot start them"
+            " (their logs, zkcoord check), then zkcoord groups rebalance GROUP"
         )
     yield Trouble(
         TroubleKind.UNOWNED_PARTITIONS,
         e.group,
         f"{many(len(free), 'partition')} that the group subscribes to"
-        f" {'has' if len(free) == 1 else 'have'} no member for"
-        f" {span(e.now_ms - facts.since_ms)}: {some(list(map(str, free)))}; {why}",
+        f" {'has' if len(free) == 1 else 'have'} no member: {some(list(map(str, free)))}; {why}",
         remedy,
-        facts.since_ms,
+        since_ms,
         partition=free[0],
         identity="all",
     )
