@@ -88,11 +88,13 @@ def commits_of(health: GroupHealth, wall_of_boot: int) -> Iterator[CommitFacts]:
         window = part.window
         if window is None or part.offset is None or part.end is None:
             continue
-        first = window.commits[-1]
+        first, waiting = window.commits[-1], 0
         for commit in reversed(window.commits):
             if commit.offset != part.offset:
                 break
             first = commit
+            if commit.end is not None and commit.end > part.offset:
+                waiting = commit.at_ms + wall_of_boot
         yield CommitFacts(
             part.tp,
             part.offset,
@@ -101,6 +103,7 @@ def commits_of(health: GroupHealth, wall_of_boot: int) -> Iterator[CommitFacts]:
             first.at_ms + wall_of_boot,
             part.why if _stands(part, window, first.at_ms) else "",
             "" if part.owner == NOBODY else part.owner,
+            waiting,
         )
 
 

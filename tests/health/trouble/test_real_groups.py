@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.admin.world import world
+from tests.admin.world import World, world
 from tests.console.running import running
+from tests.harness.kafka import produce
 from tests.harness.wait import wait_until
 from tests.health.trouble.stage import Stage, records, stage
 from tests.kafka.groups import PATIENCE_S
+from zkcoord.core.model import TopicPartition
 from zkcoord.stack.servers import KafkaBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -41,6 +43,12 @@ class Slow:
 def here(kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path) -> Any:
     with stage(tmp_path, kafka_broker, kafka_zk_hosts) as found:
         yield found
+
+
+def stored(nodes: World, group: str, partitions: int) -> list[bytes | None]:
+    """What is stored of each."""
+    paths = [nodes.layout.offset(group, TopicPartition(group, n)) for n in range(partitions)]
+    return [nodes.client.get(path)[0] if nodes.client.exists(path) else None for path in paths]
 
 
 def kinds(here: Stage, group: str) -> set[str]:
@@ -197,8 +205,13 @@ def test_an_owner_that_lives_and_commits_nothing(here: Stage) -> None:
 
 
 def test_a_record_of_which_members_die(here: Stage) -> None:
+    """It comes to a group that was well, into one of its partitions."""
     group = here.topic("poison", 4, records=3)
-    members = [here.member(group, dies_at=(1, 2), client_id=f"c{n}") for n in range(2)]
+    members = [here.member(group, dies_at=(1, 5), client_id=f"c{n}") for n in range(2)]
+    with world(here.hosts) as nodes:
+        wait_until(lambda: stored(nodes, group, 4) == [b"3"] * 4, PATIENCE_S, "all to be consumed")
+    assert here.judged(group, looks=3)[group] == []
+    produce(here.broker.address, group, {1: [b"x"] * 5})
     over = threading.Event()
 
     def supervise() -> None:
@@ -213,7 +226,7 @@ def test_a_record_of_which_members_die(here: Stage) -> None:
     finally:
         over.set()
         thread.join(PATIENCE_S)
-    assert found["partition"] == [group, 1] and "stand at 0 " in found["evidence"], found
+    assert found["partition"] == [group, 1] and "stand at 3 " in found["evidence"], found
     assert {one["kind"] for one in here.judged(group)[group]} <= {
         "poison-record",
         "flapping-member",
@@ -235,3 +248,21 @@ def test_partitions_that_nobody_moves(here: Stage) -> None:
     assert found["partition"] == [group, 1 - kept.partition], found
     assert kinds(here, group) == {"unowned-partitions"}
     assert "Start a coordinator" in found["remedy"]
+
+
+@NIGHTLY
+def test_many_that_come_and_go(here: Stage) -> None:
+    group = here.topic("storm", 8)
+    steady, _ = here.polling(group, client_id="steady")
+    here.owned(steady, partitions=8)
+    for _ in range(4):
+        others = [here.polling(group, client_id=f"restless-{n}") for n in range(4)]
+        for one, _ in others:
+            wait_until(one.assignment, PATIENCE_S, "its partitions")
+        assert here.judged(group)[group] == []
+        for _, close in others:
+            close()
+    found = here.finds(group, "rebalance-storm")
+    assert all(f"restless-{n} at" in found["evidence"] for n in range(4)), found
+    assert "steady" not in found["evidence"]
+    assert kinds(here, group) == {"rebalance-storm"}

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from zkcoord.core.error_codes import EndKind, parse_end
-from zkcoord.health.trouble.evidence import Evidence, text, whole
+from zkcoord.health.trouble.evidence import Evidence, text
 from zkcoord.health.trouble.kinds import Trouble, TroubleKind
 from zkcoord.health.trouble.lives import Life, by_identity, chain
 from zkcoord.health.trouble.stuck import died_on
@@ -37,13 +37,6 @@ fourth time.
 EVICTED_MIN = 2
 """An eviction takes a whole rebalance timeout, in which the group waited: once is told anyway."""
 
-RENEWALS = 4
-RENEWALS_MORE = 8
-"""A group whose every member is replaced has two comings and goings for each. Twice that within ten
-minutes, and some more for kills and for scaling, is nobody's storm.
-"""
-
-STORM_REBALANCES_MIN = 6
 STORM_MEMBERS_MIN = 3
 """Fewer are one or two that flap, and are named."""
 
@@ -144,83 +137,83 @@ def _evicted(e: Evidence, told: Sequence[Life]) -> Trouble:
 
 
 def flapping(e: Evidence) -> Iterator[Trouble]:
-    """A member that comes and goes again and again, and of which nothing else is known."""
-    if any(True for _ in storm(e)):
-        return  # these are many, and one finding says so
+    """A member that comes and goes again and again, and of which nothing else is known; of many,
+    one finding.
+    """
     explained = {e.identities.get(found.member) for found in ended_again(e)}
     explained |= {life.identity for found in died_on(e).values() for life in found}
-    for identity, lives in by_identity(e.lives).items():
-        short = chain([life for life in lives if life.is_whole and life.took_ms < SHORT_LIFE_MS])
-        if len(short) < FLAPS_MIN or identity in explained:
-            continue
-        last, began_ms = short[-1], short[0].began_ms or 0
-        if (last.over_ms or 0) < e.since(RECENT_MS):
-            continue
-        newest = max(lives, key=lambda life: life.began_ms or 0)
+    found = [
+        one
+        for identity, lives in by_identity(e.lives).items()
+        if identity not in explained and (one := _flapping(e, lives)) is not None
+    ]
+    if sum(len(one.short) / len(one.chain) for one in found) >= STORM_MEMBERS_MIN:
+        yield _storm(e, found)
+        return
+    for one in found:
+        began_ms, over_ms = one.chain[0].began_ms or 0, one.chain[-1].over_ms or 0
         yield Trouble(
             TroubleKind.FLAPPING_MEMBER,
             e.group,
-            f"{newest.member} ({identity}) came and went {many(len(short), 'time')} in"
-            f" {span((last.over_ms or 0) - began_ms)}, and stayed for"
-            f" {span(sum(life.took_ms for life in short) // len(short))} on average; the group was"
-            " rebalanced for each",
+            f"{one.newest.member} ({one.newest.identity}) came and went"
+            f" {many(len(one.chain), 'time')} in {span(over_ms - began_ms)}, and stayed for"
+            f" {span(sum(life.took_ms for life in one.chain) // len(one.chain))} on average; the"
+            " group was rebalanced for each",
             "Its own log says why it ends: mend that, or stop it until it is mended; a supervisor"
             " that starts it again should wait longer each time",
             began_ms,
-            newest.member,
-            identity=identity,
+            one.newest.member,
+            identity=one.newest.identity,
         )
 
 
-def storm(e: Evidence) -> Iterator[Trouble]:
-    """Many rebalances by many members, or for causes that are no members."""
-    since_ms = e.since(RECENT_MS)
+@dataclass(frozen=True, slots=True)
+class Flapping:
+    """Short lives of one identity, as many of them as are one after another, and who is, or was,
+    there last.
+    """
+
+    short: Sequence[Life]
+    chain: Sequence[Life]
+    newest: Life
+
+
+def _flapping(e: Evidence, lives: Sequence[Life]) -> Flapping | None:
+    short = [life for life in lives if life.is_whole and life.took_ms < SHORT_LIFE_MS]
+    found = chain(short)
+    if len(found) < FLAPS_MIN or (found[-1].over_ms or 0) < e.since(RECENT_MS):
+        return None
+    return Flapping(short, found, max(lives, key=lambda life: life.began_ms or 0))
+
+
+def _storm(e: Evidence, found: Sequence[Flapping]) -> Trouble:
+    since_ms = min(one.chain[0].began_ms or 0 for one in found)
     rebalances = [r for r in e.rebalances if r["t"] >= since_ms]
-    others = [r for r in rebalances if not _is_membership(text(r, "cause"))]
-    if len(others) > OTHER_CAUSES_MAX:
-        yield _of_other_causes(e, others)
-        return
-    peak = max((whole(r, "members") for r in e.rebalances), default=0)
-    count = sum(
-        (life.began_ms or 0) >= since_ms or (life.over_ms or 0) >= since_ms for life in e.lives
-    ) + sum(
-        (life.began_ms or 0) >= since_ms and (life.over_ms or 0) >= since_ms for life in e.lives
-    )
-    if count <= RENEWALS * peak + RENEWALS_MORE or len(rebalances) < STORM_REBALANCES_MIN:
-        return
-    wide, worst = 0.0, Counter[str]()
-    for identity, lives in by_identity(e.lives).items():
-        short = [
-            life
-            for life in lives
-            if life.is_whole and (life.over_ms or 0) >= since_ms and life.took_ms < SHORT_LIFE_MS
-        ]
-        if short:
-            wide += len(short) / len(chain(short))
-            worst[identity] = len(short)
-    if wide < STORM_MEMBERS_MIN:
-        return
-    yield Trouble(
+    worst = sorted(found, key=lambda one: (-len(one.short), one.newest.identity))
+    named = [f"{one.newest.identity} ({len(one.short)} times)" for one in worst]
+    return Trouble(
         TroubleKind.REBALANCE_STORM,
         e.group,
-        f"{many(len(rebalances), 'rebalance')} in {span(e.now_ms - rebalances[0]['t'])}: members"
-        f" came or went {many(count, 'time')}, and there are {peak} of them; most often"
-        f" {some([f'{who} ({n} times)' for who, n in worst.most_common()])}",
+        f"{many(len(rebalances), 'rebalance')} in {span(e.now_ms - since_ms)}, because many members"
+        f" come and go: {some(named)}",
         "Look for what they have in common (a deployment that fails, a host, a dependency of which"
         " they die), and stop the deployment until it is mended",
-        rebalances[0]["t"],
+        since_ms,
     )
 
 
-def _is_membership(cause: str) -> bool:
-    return cause in ("member joined", "member left", "coordinator took over") or not cause
-
-
-def _of_other_causes(e: Evidence, rebalances: Sequence[object]) -> Trouble:
-    found = [r for r in e.rebalances if r in rebalances]
+def restless(e: Evidence) -> Iterator[Trouble]:
+    """Many rebalances for causes that are no members."""
+    found = [
+        r
+        for r in e.rebalances
+        if r["t"] >= e.since(RECENT_MS) and not _is_membership(text(r, "cause"))
+    ]
+    if len(found) <= OTHER_CAUSES_MAX:
+        return
     counts = Counter((text(r, "cause"), text(r, "trigger")) for r in found)
     causes = [f"{cause} {trigger} ({n} times)" for (cause, trigger), n in counts.most_common()]
-    return Trouble(
+    yield Trouble(
         TroubleKind.REBALANCE_STORM,
         e.group,
         f"{many(len(found), 'rebalance')} in {span(e.now_ms - found[0]['t'])} that no coming or"
@@ -228,3 +221,7 @@ def _of_other_causes(e: Evidence, rebalances: Sequence[object]) -> Trouble:
         "Find who changes these topics or subscriptions again and again, and have it stop",
         found[0]["t"],
     )
+
+
+def _is_membership(cause: str) -> bool:
+    return cause in ("member joined", "member left", "coordinator took over") or not cause

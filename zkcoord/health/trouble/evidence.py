@@ -72,6 +72,7 @@ class CommitFacts:
     """How commits of a partition go. `offset` is committed since `since_ms` (wall clock), as far as
     was seen, and `ended` is where the log ended when that was first seen; `stands` is the verdict's
     sentence where it says that nothing moves ("": it moves), `owner` who has it ("": not known).
+    `waiting_ms` (wall clock) is since when records were seen to wait behind it (0: not seen).
     """
 
     tp: TopicPartition
@@ -81,6 +82,7 @@ class CommitFacts:
     since_ms: int
     stands: str = ""
     owner: str = ""
+    waiting_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

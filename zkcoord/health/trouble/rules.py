@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from zkcoord.health.trouble.changes import slow_handler
-from zkcoord.health.trouble.comings import ended_again, flapping, storm
+from zkcoord.health.trouble.comings import ended_again, flapping, restless
 from zkcoord.health.trouble.evidence import Evidence
 from zkcoord.health.trouble.kinds import Trouble, TroubleKind
 from zkcoord.health.trouble.standing import idle, malformed, uneven, unowned
@@ -15,7 +15,7 @@ TROUBLES_MAX = 50
 """Findings of one group that are shown: who has more does not read on."""
 
 Rule = Callable[[Evidence], Iterator[Trouble]]
-BY_JOURNAL: tuple[Rule, ...] = (storm, flapping, ended_again, slow_handler)
+BY_JOURNAL: tuple[Rule, ...] = (flapping, restless, ended_again, slow_handler)
 BY_COMMITS: tuple[Rule, ...] = (poison, stands_still)
 BY_NODES: tuple[Rule, ...] = (unowned, malformed, uneven, idle)
 RULES: tuple[Rule, ...] = (*BY_JOURNAL, *BY_COMMITS, *BY_NODES)

@@ -17,9 +17,6 @@ DEATHS_MIN = 2
 OWNED_MAX = 10_000
 """Partitions that are read of one record: the journal writes fewer."""
 
-SEEN_LATE_MS = 5_000
-"""A commit that a look sees is older by up to the time between two looks."""
-
 
 def stands_still(e: Evidence) -> Iterator[Trouble]:
     """Partitions whose owner lives and commits nothing, although records come."""
@@ -58,35 +55,38 @@ def poison(e: Evidence) -> Iterator[Trouble]:
         yield Trouble(
             TroubleKind.POISON_RECORD,
             e.group,
-            f"commits of {tp} stand at {one.offset} for {span(e.now_ms - one.since_ms)}, while"
+            f"commits of {tp} stand at {one.offset} for {span(e.now_ms - one.waiting_ms)}, while"
             f" {many(len(found), 'member')} that owned it went, one after another:"
             f" {some([life.member for life in found])}; the log ends at {one.end}",
             f"Look at the records of {tp} from offset {one.offset} on, and at the last lines of who"
             " died: one of these records ends whoever reads it. Mend what reads it, or pass it:"
             " zkcoord offsets reset, to the offset behind it, while the group is stopped",
-            one.since_ms,
+            one.waiting_ms,
             partition=tp,
         )
 
 
 def died_on(e: Evidence) -> dict[TopicPartition, list[Life]]:
-    """Who went while it owned a partition that was not passed meanwhile, of those partitions of
-    which several did. Where all of what they owned stands still, it is not the record: they die of
-    something else, and there is nothing here.
+    """Who went while it owned a partition that was not passed meanwhile. What else they owned
+    stands still, too, where they die before they commit anything: so it is the partition of which
+    most died. Where that is all that they owned, it is not the record: they die of something else,
+    and there is nothing here.
     """
     deaths = _deaths(e, _waiting(e))
-    stuck = {tp: found for tp, found in deaths.items() if len(found) >= DEATHS_MIN}
-    owned = {tp for tp, found in _ever_owned(e).items() if found & _names(stuck)}
-    moved = owned - stuck.keys()
-    return stuck if len(stuck) <= 1 or len(moved) >= len(stuck) else {}
+    most = max(map(len, deaths.values()), default=0)
+    if most < DEATHS_MIN:
+        return {}
+    stuck = {tp: found for tp, found in deaths.items() if len(found) == most}
+    dead = {life.member for found in stuck.values() for life in found}
+    owned = {tp for tp, members in _ever_owned(e).items() if members & dead}
+    return stuck if len(stuck) == 1 or owned - stuck.keys() else {}
 
 
 def _waiting(e: Evidence) -> dict[TopicPartition, CommitFacts]:
-    return {one.tp: one for one in e.commits if one.offset < one.end}
-
-
-def _names(stuck: Mapping[TopicPartition, list[Life]]) -> set[str]:
-    return {life.member for found in stuck.values() for life in found}
+    """Partitions behind whose commit records wait, and have since a moment that was seen: who went
+    while there was nothing to read died of no record.
+    """
+    return {one.tp: one for one in e.commits if one.offset < one.end and one.waiting_ms}
 
 
 def _deaths(
@@ -96,22 +96,22 @@ def _deaths(
     stands.
     """
     found: dict[TopicPartition, list[Life]] = {}
-    owners: dict[TopicPartition, str] = {}
     gone = {life.member: life for life in e.lives if life.over_ms is not None}
     for record in e.rebalances:
         if not isinstance(record.get("owned"), dict):
             continue
         owners = {tp: m for tp, m in _owned(record["owned"]) if tp in waiting}
-        for tp, member in owners.items():
+        for tp, one in waiting.items():
+            member, known = owners.get(tp, ""), found.setdefault(tp, [])
             life = gone.get(member)
-            known = found.setdefault(tp, [])
-            if life is not None and (life.over_ms or 0) >= waiting[tp].since_ms - SEEN_LATE_MS:
-                known[:] = [one for one in known if one.member != member]
-                known.append(life)
             # who gave it up before it went did not die of it
             known[:] = [
-                one for one in known if one.member == member or (one.over_ms or 0) <= record["t"]
+                other
+                for other in known
+                if other.member != member and (other.over_ms or 0) <= record["t"]
             ]
+            if life is not None and (life.over_ms or 0) >= one.waiting_ms:
+                known.append(life)
     return found
 
 
