@@ -131,6 +131,16 @@ def test_ten_that_were_cut_off_together_are_not_one_that_is_again_and_again() ->
     assert journal.found() == []
 
 
+def test_names_that_nobody_here_made_are_known_by_their_host() -> None:
+    journal = Journal()
+    for number in range(4):
+        member = f"strange-{number}"
+        one = {"member": member, "host": "h9", "client": "odd"}
+        journal.add(100 - number * 20, "members", joined=[one], left=[])
+        journal.went(85 - number * 20, member)
+    assert journal.found() == [("flapping-member", "strange-3")]
+
+
 def test_what_a_member_says_of_its_end_may_be_anything() -> None:
     journal = Journal()
     for number in range(5):

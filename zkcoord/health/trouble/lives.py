@@ -94,7 +94,7 @@ def identity_of(
     """What stays of a member when it comes again."""
     if instance:
         return f"instance {instance}"
-    origin = origin_of(group, member) or member
+    origin = origin_of(group, member) or host or member
     return f"{client or 'a consumer'} at {host or origin}" + (
         f" ({origin})" if host and origin != host else ""
     )
