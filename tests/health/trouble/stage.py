@@ -99,10 +99,11 @@ class Stage:
         *topics: str,
         each: Callable[[], object] = lambda: None,
         listener: Any = None,
+        wait_ms: int = 50,
         **configs: Any,
     ) -> tuple[KafkaConsumer, Callable[[], None]]:
-        """A consumer of this process that polls on a thread, with `each` after each poll; and what
-        closes it.
+        """A consumer of this process that polls on a thread, with `each` after each poll of
+        `wait_ms` at most; and what closes it.
         """
         one = consumer(self.hosts, group, **{**COMMITS, **configs})
         one.subscribe(list(topics or (group,)), listener=listener)
@@ -110,7 +111,7 @@ class Stage:
 
         def poll() -> None:
             while not over.is_set():
-                one.poll(50)
+                one.poll(wait_ms)
                 each()
 
         thread = threading.Thread(target=poll, daemon=True)

@@ -161,6 +161,19 @@ def test_a_callback_that_holds_up_every_change(here: Stage) -> None:
     assert kinds(here, group) == {"slow-handler"}
 
 
+def test_a_registration_that_nobody_can_read(here: Stage) -> None:
+    group = here.topic("malformed", 1)
+    one, _ = here.polling(group)
+    here.owned(one, partitions=1)
+    assert here.judged(group)[group] == []
+    with world(here.hosts) as nodes:
+        nodes.client.create(nodes.layout.registration(group, "broken"), b"{}", ephemeral=True)
+        found = here.finds(group, "malformed-registration")
+        assert found["member"] == "broken" and kinds(here, group) == {"malformed-registration"}
+    assert here.judged(group)[group] == []
+
+
+@NIGHTLY
 def test_groups_that_are_badly_shared_out(here: Stage) -> None:
     """They are left to come to rest first, so this takes half a minute, for all of them at once."""
     topics = [here.topic("uneven", 1) for _ in range(4)]
@@ -170,13 +183,7 @@ def test_groups_that_are_badly_shared_out(here: Stage) -> None:
     two = [here.polling(idle, client_id=f"c{n}")[0] for n in range(2)]
     here.owned(*three, partitions=4)
     here.owned(*two, partitions=1)
-    with world(here.hosts) as nodes:
-        assert all(not found for found in here.judged(uneven, idle).values())
-        broken = nodes.layout.registration(idle, "broken")
-        nodes.client.create(broken, b"{}", ephemeral=True)
-        found = here.finds(idle, "malformed-registration")
-        assert found["member"] == "broken"
-        nodes.client.delete(broken)
+    assert all(not found for found in here.judged(uneven, idle).values())
     found = here.finds(uneven, "uneven-assignment")
     assert "range" in found["evidence"] and " has 4 partitions" in found["evidence"]
     assert kinds(here, uneven) == {"uneven-assignment"}
@@ -185,6 +192,7 @@ def test_groups_that_are_badly_shared_out(here: Stage) -> None:
     assert kinds(here, idle) == {"idle-members"}
 
 
+@NIGHTLY
 def test_an_owner_that_lives_and_commits_nothing(here: Stage) -> None:
     group = here.topic("stands", 2)
     hangs = threading.Event()
