@@ -112,10 +112,14 @@ class GroupMember:
         return actions
 
     def _was_due(self, now_ms: int) -> None:
-        """A step that comes later than it was due says how long this thread stood still."""
-        due_ms = self.next_wake_ms()
-        if due_ms is not None and now_ms - due_ms > self.session.stood_still_ms:
-            self.session.stood_still_ms = now_ms - due_ms
+        """A step that comes later than it was due says how long this thread stood still; of no
+        interest any more once membership was proved by what was sent after that.
+        """
+        session, due_ms = self.session, self.next_wake_ms()
+        if session.proof_ms is not None and session.proof_ms >= session.stood_until_ms:
+            session.stood_still_ms = 0
+        if due_ms is not None and now_ms - due_ms > session.stood_still_ms:
+            session.stood_still_ms, session.stood_until_ms = now_ms - due_ms, now_ms
 
     def next_wake_ms(self) -> int | None:
         """When a `MemberTick` may have something to do; None = only after an event."""

@@ -156,9 +156,12 @@ class SessionState:
     """When everything that is held must be given up (ms; None: nothing is being released)."""
 
     stood_still_ms: int = 0
-    """The longest time by which a step of this session came too late: so long this thread stood
-    still, for whatever reason. Changed by `GroupMember`.
+    """The longest time by which a step came too late since the latest proof: so long this thread
+    stood still, for whatever reason. Changed by `GroupMember`.
     """
+
+    stood_until_ms: int = 0
+    """When that step came (ms). Changed by `GroupMember`."""
 
     def is_in_flight(self, kind: InFlightKind) -> bool:
         """Whether the request under way is of this kind."""
