@@ -35,11 +35,10 @@ def test_a_step_that_comes_late_says_how_long_it_stood_still() -> None:
 
 
 def test_what_was_before_the_latest_proof_does_not_count() -> None:
-    world = member()
+    world = member("command 5-1 start t-0", "read t-0=free:100@0", "ok t-0@1")
     late = due_ms(world.member) + 5_000
     world.run(f"tick {late - 500}")
-    for line in ("command 5-1 start t-0", "read t-0=free:100@0", "ok t-0@1"):
-        world.run(line)
+    world.run("ok")
     assert world.member.session.proof_ms == late, "it was proved by what was sent then"
     world.run("over")
     assert str(world.member.state.ended) == "session 0"
