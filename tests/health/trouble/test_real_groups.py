@@ -45,6 +45,12 @@ def here(kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path) -> Any:
         yield found
 
 
+def owned(here: Stage, group: str) -> dict[str, dict[str, str]]:
+    """By member, as the journal has it of the last rebalance."""
+    of = [r for r in here.coordinator.records("rebalance") if r["group"] == group]
+    return of[-1]["owned"]  # type: ignore[return-value]
+
+
 def stored(nodes: World, group: str, partitions: int) -> list[bytes | None]:
     """What is stored of each."""
     paths = [nodes.layout.offset(group, TopicPartition(group, n)) for n in range(partitions)]
@@ -186,9 +192,12 @@ def test_groups_that_are_badly_shared_out(here: Stage) -> None:
     assert all(not found for found in here.judged(uneven, idle).values())
     found = here.finds(uneven, "uneven-assignment")
     assert "range" in found["evidence"] and " has 4 partitions" in found["evidence"]
+    assert list(owned(here, uneven)) == [found["member"]]
     assert kinds(here, uneven) == {"uneven-assignment"}
     found = here.finds(idle, "idle-members")
-    assert "1 member of 2 has no partition" in found["evidence"] and found["member"], found
+    assert "1 member of 2 has no partition" in found["evidence"], found
+    (busy,) = owned(here, idle)
+    assert found["member"].startswith(f"{idle}_") and found["member"] != busy
     assert kinds(here, idle) == {"idle-members"}
 
 
@@ -209,7 +218,7 @@ def test_an_owner_that_lives_and_commits_nothing(here: Stage) -> None:
         found = here.finds(group, "commit-stands-still", looks=40)
     hangs_on.set()
     assert found["partition"] == [tp.topic, tp.partition]
-    assert found["member"], found
+    assert owned(here, group)[found["member"]] == {group: str(tp.partition)}, found
 
 
 def test_a_record_of_which_members_die(here: Stage) -> None:
