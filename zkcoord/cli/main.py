@@ -86,7 +86,7 @@ COMMANDS = {
     "console": CliCommand(
         "zkcoord.console.cli", "a web page: which groups are well, who blocks, and why"
     ),
-    "top": CliCommand("zkcoord.console.top", "all groups in a terminal, the worst first"),
+    "top": CliCommand("zkcoord.console.terminal.top", "all groups in a terminal, the worst first"),
     "guard": CliCommand(
         "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"
     ),

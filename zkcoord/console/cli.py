@@ -101,6 +101,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
     from zkcoord.console.http.web import ConsoleAddresses, application
     from zkcoord.console.pages import Pages
     from zkcoord.console.replaying import Replayer
+    from zkcoord.console.troubles import Troubles
     from zkcoord.console.watching import Watcher
     from zkcoord.coordinator.http.host_names import HostNames
 
@@ -112,13 +113,20 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
     newsroom = Newsroom()
     with ExitStack() as stack:
         stack.callback(socket.close)
-        happenings = Happenings(folders(args), lambda _: newsroom.tell())
+
+        def heard(groups: frozenset[str]) -> None:
+            troubles.heard(groups)
+            newsroom.tell()
+
+        happenings = Happenings(folders(args), heard)
+        troubles = Troubles(happenings, layout)
         watcher = Watcher(
             options,
             layout,
             partial(brokers, settings, layout=layout),
             args.interval_ms,
             lambda _: newsroom.tell(),
+            troubles,
         )
         asker = GroupAsker(options, layout)
         checker = Checker(options, layout, newsroom.tell)

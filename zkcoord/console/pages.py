@@ -28,9 +28,11 @@ from zkcoord.console.views import texts
 from zkcoord.console.views.drawing import drawn, spark
 from zkcoord.console.views.overview import NOT_WELL, overview, wanted
 from zkcoord.console.views.rebalance import rebalance_story
-from zkcoord.console.views.timeline import MARKED, MARKS_MAX, timeline
+from zkcoord.console.views.timeline import MARKS_MAX, timeline
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.errors import InvalidGroupError, RefusedError, UnavailableError, UnknownGroupError
+from zkcoord.health.evidence_of import evidence_of
+from zkcoord.health.trouble.rules import troubles_of
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.names import is_topic, validate_group
@@ -184,6 +186,8 @@ class Pages:
         document = group_json(found, {}) if found is not None else None
         blockers = list(group_page.blockers(found, common["now_ms"])) if found is not None else []
         now = common["now_ms"]
+        health = line.health if line is not None else None
+        troubles = troubles_of(evidence_of(name, records, found, health, now))
         chart = timeline(records, now - SPANS[span], now, topic, _marks_max(name))
         rows = group_page.partition_rows(found, line) if found is not None else []
         rows = [row for row in rows if not topic or row.tp.topic == topic]
@@ -194,6 +198,8 @@ class Pages:
             "span": span,
             "spans": list(SPANS),
             "line": line,
+            "troubles": troubles[: group_page.TROUBLES_SHOWN],
+            "troubles_left": max(0, len(troubles) - group_page.TROUBLES_SHOWN),
             "group": found,
             "problem": problem,
             "document": document,
@@ -207,13 +213,15 @@ class Pages:
             "unowned": group_page.unowned(rows, found) if found is not None else [],
             "chart": chart,
             "drawn": drawn(chart),
-            "events": [r for r in records if r["kind"] in (*MARKED, "malformed", "assignor")][
+            "events": [r for r in records if r["kind"] in group_page.TOLD][
                 : -group_page.EVENTS_SHOWN - 1 : -1
             ],
             "per_hour": self._happenings.per_hour(name),
         }
         return Page(
-            "group.html", ("status", "head", "chart", "partitions", "members", "events"), context
+            "group.html",
+            ("status", "trouble", "head", "chart", "partitions", "members", "events"),
+            context,
         )
 
     def _seen(self, name: str) -> tuple[GroupSnapshot | None, str, bool]:

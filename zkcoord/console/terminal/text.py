@@ -13,7 +13,7 @@ from rich.text import Text
 from zkcoord.cli.groups_text import coordinator_name
 from zkcoord.cli.journal import row as journal_row
 from zkcoord.console.picture import GroupLine, Picture
-from zkcoord.console.top_state import TopState
+from zkcoord.console.terminal.state import TopState
 from zkcoord.console.views.group import PartitionRow
 from zkcoord.console.views.texts import duration
 from zkcoord.core.model import TopicPartition
