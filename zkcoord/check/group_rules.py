@@ -66,10 +66,7 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
     found: list[CheckFinding] = [
         CheckFinding("not-readable", group.name, path, FORBIDDEN) for path in group.denied
     ]
-    found += [
-        CheckFinding("group-too-large", group.name, path, f"it has {count} children")
-        for path, count in group.large
-    ]
+    found += _as_a_whole(group)
     members = _members(group, found)
     old = {
         name: member
@@ -102,9 +99,13 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
                     "it does not exist",
                 )
             )
-        if group.is_whole and not any(
-            finding.code.startswith("registration-") and finding.severity is Severity.ERROR
-            for finding in found
+        if (
+            group.is_whole
+            and group.paused is None
+            and not any(
+                finding.code.startswith("registration-") and finding.severity is Severity.ERROR
+                for finding in found
+            )
         ):
             found += _idle(group, members, owners, topics)
         found += _topics_of(
@@ -121,6 +122,14 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
         group.is_whole and all(topics.get(at.topic, True) for at in group.offsets),
         group.mode is not None,
     )
+
+
+def _as_a_whole(group: GroupSeen) -> Iterator[CheckFinding]:
+    for path, count in group.large:
+        yield CheckFinding("group-too-large", group.name, path, f"it has {count} children")
+    if group.paused is not None:
+        path, by = group.paused
+        yield CheckFinding("group-paused", group.name, path, f"by {names.shown(by)}")
 
 
 def _members(
