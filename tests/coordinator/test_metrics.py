@@ -62,6 +62,16 @@ def test_names_of_strangers_make_no_series() -> None:
     )
 
 
+def test_who_an_operator_had_evicted_is_no_alarm() -> None:
+    metrics = Metrics()
+    evicted = {"t": 1, "kind": "evicted", "group": "g", "member": "m", "reason": "asked: ann"}
+    metrics.record({**evicted, "by": "ann"})
+    metrics.record(rebalance(cause="operator paused the group"))
+    found = samples(metrics)
+    assert found["zkcoord_evictions_total"] == 0 and found["zkcoord_evictions_asked_total"] == 1
+    assert found['zkcoord_rebalances_total{cause="operator paused the group"}'] == 1
+
+
 def test_odd_records_are_survived() -> None:
     metrics = Metrics()
     for record in (
@@ -88,6 +98,7 @@ def test_gauges_follow_the_status() -> None:
         "queue": 2,
         "writing": 1,
         "malformed": 5,
+        "paused": 2,
     }
     metrics.refresh(status, events_queued=6, journal_lost=7)
     found = samples(metrics)
@@ -102,6 +113,7 @@ def test_gauges_follow_the_status() -> None:
         found["zkcoord_journal_records_lost"],
         found["zkcoord_malformed_nodes"],
     ) == (3, 6, 7, 5)
+    assert found["zkcoord_groups_paused"] == 2
     metrics.refresh({"leading": False, "epoch": 9, "contact_age_ms": -1}, 0, 0)
     found = samples(metrics)
     assert (

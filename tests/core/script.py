@@ -299,6 +299,22 @@ class World:
             ),
         )
 
+    def do_evict(self, group: str, node: str, name: str, session: str = "") -> list[ev.Action]:
+        member = self.members.get(group, {}).get(name)
+        known = member.session if isinstance(member, Member) else 0
+        asked = Request(
+            RequestKind.EVICT, False, "an operator", name, int(session) if session else known
+        )
+        return self._changed(group, ev.GroupDelta(requests={node: asked}))
+
+    def do_pause(self, group: str, by: str = "ann") -> list[ev.Action]:
+        said = Mode(GroupMode.COORDINATED, by=by, paused=True)
+        return self._changed(group, ev.GroupDelta(mode={"mode": said}))
+
+    def do_resume(self, group: str, by: str = "bob") -> list[ev.Action]:
+        said = Mode(GroupMode.COORDINATED, by=by)
+        return self._changed(group, ev.GroupDelta(mode={"mode": said}))
+
     def do_mode(self, group: str, kind: str, strategy: str = "legacy-range") -> list[ev.Action]:
         return self._changed(
             group,

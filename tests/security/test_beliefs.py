@@ -109,6 +109,38 @@ def test_a_request_that_a_member_can_have_made_is_not_taken_up(rig: Rig, app: Ka
 
 
 @BOTH
+def test_who_may_not_make_requests_pauses_and_evicts_nobody(rig: Rig, app: KazooClient) -> None:
+    """A member that could make both nodes of its group; an operator's words count, once it is
+    closed.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    app.create(rig.layout.requests(GROUP), b"", acl=[*acl_of("r"), OPEN[0]])
+    c = rig.coordinator()
+    m = rig.member("m", "t").fetches(T0, T1)
+    evict = codec.encode_request(
+        Request(RequestKind.EVICT, False, "operator", m.member, m.sessions[-1])
+    )
+    pause = codec.encode_mode(Mode(GroupMode.COORDINATED, by="operator", paused=True))
+    app.create(rig.layout.request_prefix(GROUP), evict, acl=acl_of("r"), sequence=True)
+    c.wait(lambda: named(c, "request"), "its name")
+    app.create(rig.layout.mode(GROUP), pause, acl=acl_of("r"))
+    c.wait(lambda: named(c, "mode"), "its name")
+    late = rig.member("late", "t")
+    late.wait(lambda: len(late.fetching()) == 1, "its share")
+    assert m.names == [m.member] and not c.records("evicted") and not c.records("paused")
+    for node in rig.names(rig.layout.requests(GROUP)):
+        rig.zk.delete(rig.layout.request(GROUP, node))
+    rig.zk.delete(rig.layout.mode(GROUP))
+    assert apply(rig) == 0
+    rig.zk.create(rig.layout.request_prefix(GROUP), evict, acl=acl_of("r"), sequence=True)
+    m.wait(lambda: len(m.notices(msg.NoticeKind.REGISTERED)) == 2, "its return")
+    rig.zk.create(rig.layout.mode(GROUP), pause, acl=acl_of("r"))
+    c.wait(lambda: not (m.fetching() or late.fetching()), "empty hands")
+
+
+@BOTH
 def test_a_pin_that_a_member_can_have_made_is_nobodys_word(
     rig: Rig, app: KazooClient, capsys: pytest.CaptureFixture[str]
 ) -> None:

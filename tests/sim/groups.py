@@ -140,7 +140,10 @@ class Groups:
                 known.joined_ms = None
                 if known.quarantined_ms is not None:
                     known.quarantined_ms = self.kernel.now
-        if role == "operator" and any("/requests/" in path for _, path, _, _ in places):
+        if role == "operator" and any(
+            place.kind == "request" or (after is not None and b'"paused"' in after.data)
+            for place, _, _, after in places
+        ):
             for known in self.groups.values():
                 known.quarantined_ms = None
         if role == "coordinator" and txn.kind == "multi":

@@ -34,6 +34,7 @@ from consumer.core.messages import (
 from tests.sim.application import Application
 from tests.sim.groups import Groups
 from tests.sim.kernel import Kernel
+from tests.sim.operator_checks import OperatorChecks
 from tests.sim.places import Key, Place, Places
 from tests.sim.tree import Rec, Tree, Txn
 from zkcoord.core.model import TopicPartition
@@ -113,6 +114,7 @@ class Checker:
         self.texts: dict[tuple[Key, int], set[str]] = {}
         self.places = places
         self.groups = Groups(kernel, tree, places, self.violate)
+        self.operators = OperatorChecks(kernel, tree, places, self.violate)
         self._placed: dict[str, Place] = {}
         self._won: dict[int, int] = {}
         self._epoch = -1
@@ -202,6 +204,7 @@ class Checker:
             elif place.kind == "owner":
                 self._owner(txn, role, path, before, after)
         self.groups.committed(txn, role, places)
+        self.operators.committed(txn, role, places)
 
     def _old_consumer_wrote(
         self, txn: Txn, places: list[tuple[Place, str, Rec | None, Rec | None]]

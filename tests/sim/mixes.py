@@ -20,6 +20,7 @@ from tests.sim.faults import FAULTS, MAKE_TOPIC_AGAIN, FaultKind
 from tests.sim.faults_foreign import FOREIGN_FAULTS
 from tests.sim.faults_legacy import LEGACY_FAULTS
 from tests.sim.faults_moments import MOMENT_FAULTS
+from tests.sim.faults_operators import OPERATOR_FAULTS
 from tests.sim.faults_processes import PROCESS_FAULTS
 from tests.sim.faults_roles import ROLE_FAULTS
 from tests.sim.faults_servers import SERVER_FAULTS
@@ -34,6 +35,7 @@ DEFAULT = "default"
 CHANGE = "change"
 FIRED_PER_THOUSAND = 100
 OTHER_LEASE_CHANCE = 0.4
+ASKED_CHANCE = 0.6
 KINDS: dict[str, FaultKind] = {
     kind.name: kind
     for kind in (
@@ -49,6 +51,7 @@ KINDS: dict[str, FaultKind] = {
         *WIRE_FAULTS,
         *CHANGE_FAULTS,
         *SOURCE_FAULTS,
+        *OPERATOR_FAULTS,
     )
 }
 
@@ -114,6 +117,7 @@ _OPERATORS = (
     " delete_command overwrite junk junk_flood foreign_owner foreign_leader legacy_member"
     " request_rebalance delete_leader_node touch_epoch erase_group"
 )
+_PAUSES, _ASKED_OUT = "pause_group resume_group", "evict_member"
 _OPERATORS_BESIDE = (
     "join kill_consumer close_consumer kill_coordinator bad_weather grow_topic cut_link"
 )
@@ -288,7 +292,13 @@ def _sources(kernel: Kernel) -> Plan:
 
 
 def _operators(kernel: Kernel) -> Plan:
-    return _base(kernel, _OPERATORS, _OPERATORS_BESIDE)
+    plan = _base(kernel, _OPERATORS, _OPERATORS_BESIDE)
+    # drawn aside: what seeds without pauses and evictions have found is to be found still
+    aside = random.Random(str(kernel.rng.getstate()[1][:4]))
+    for asked in (_PAUSES, _ASKED_OUT):
+        if aside.random() < ASKED_CHANCE:
+            plan.faults += tuple(kind for kind in _kinds(asked) for _ in range(aside.randint(1, 4)))
+    return plan
 
 
 def _storm(kernel: Kernel) -> Plan:
@@ -591,13 +601,15 @@ _MIXES = (
     Mix(
         "operators",
         "offsets and nodes reset, deleted and overwritten, junk, foreign writers, an old consumer"
-        " that comes and goes",
+        " that comes and goes; groups paused and resumed, members evicted",
         _operators,
-        tuple(_OPERATORS.split()),
+        (*_OPERATORS.split(), *_PAUSES.split(), _ASKED_OUT),
         {
             "commands": 5500,
             "malformed": 8000,
             "evicted": 800,
+            "eviction asked for and done": 400,
+            "paused and quiet": 100,
             "term resigned: fenced": 300,
             "group rows": 20,
         },

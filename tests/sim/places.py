@@ -14,8 +14,8 @@ Key = tuple[str, TopicPartition]  # group, partition
 
 @dataclass(slots=True)
 class Place:
-    """What a path is: kind is leader, root, group, ids, channel, command, owner, offset, offsets
-    (of a topic), beside (an offset) or other.
+    """What a path is: kind is leader, root, group, ids, channel, command, owner, mode, request,
+    offset, offsets (of a topic), beside (an offset) or other.
     """
 
     kind: str
@@ -66,6 +66,10 @@ class Places:
         """The parent of operators' requests."""
         return f"{self.root}/{group}/requests"
 
+    def mode(self, group: str) -> str:
+        """Where an operator says whose a group is, and whether it is paused."""
+        return f"{self.root}/{group}/mode"
+
     def owner(self, key: Key) -> str:
         """Where the owner of a partition is written."""
         return f"{self.home}/{key[0]}/owners/{key[1].topic}/{key[1].partition}"
@@ -112,6 +116,10 @@ class Places:
         if above == self.root:
             if not rest:
                 return Place("group", group)
+            if rest == ["mode"]:
+                return Place("mode", group)
+            if rest[0] == "requests" and len(rest) == 2:
+                return Place("request", group, node=rest[1])
             if rest[0] == "channel" and len(rest) == 2:
                 return Place("channel", group, rest[1])
             if rest[0] == "channel" and len(rest) == 3:

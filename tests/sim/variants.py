@@ -33,6 +33,7 @@ from tests.sim.led.variants import LED_VARIANTS
 from tests.sim.mixes import DEFAULT
 from tests.sim.processes import Lookout
 from tests.sim.sources.variants import SOURCE_VARIANTS
+from tests.sim.variants_operators import OPERATOR_VARIANTS
 from tests.sim.variants_wire import WIRE_VARIANTS
 from tests.sim.weakened import Patch, Variant
 from zkcoord.core import target
@@ -724,5 +725,13 @@ _ALL = (
     ),
 )
 VARIANTS: dict[str, Variant] = {
-    v.name: v for v in (*_ALL, *WIRE_VARIANTS, *CHANGE_VARIANTS, *LED_VARIANTS, *SOURCE_VARIANTS)
+    v.name: v
+    for v in (
+        *_ALL,
+        *WIRE_VARIANTS,
+        *CHANGE_VARIANTS,
+        *LED_VARIANTS,
+        *SOURCE_VARIANTS,
+        *OPERATOR_VARIANTS,
+    )
 }

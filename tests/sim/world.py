@@ -30,6 +30,7 @@ from tests.sim.contract import Contract
 from tests.sim.faults import PARTITIONS_MAX
 from tests.sim.faults_legacy import write_mode
 from tests.sim.faults_moments import Moment, spring
+from tests.sim.faults_operators import is_paused, pause, paused_groups
 from tests.sim.faults_roles import make_older
 from tests.sim.invariants import Checker, Violation
 from tests.sim.kernel import Kernel, RunawaySimulation
@@ -613,12 +614,15 @@ class World:
             fetchers.update(tp for m in self.old_members(group) for tp in m.fetching)
             if self.wires is not None:
                 fetchers.update(self.wires.consumed(group))
-            for tp in sorted(self.wanted(group)):
+            wanted = self.wanted(group) if not is_paused(self, group) else set()
+            if not wanted and (owned := self.checker.operators.still_owned(group)):
+                return f"{group}: {owned} is owned though nobody is to have anything"
+            for tp in sorted(wanted):
                 if fetchers[tp] != 1:
                     return f"{group}: {tp} is fetched by {fetchers[tp]} members"
                 if self.checker.part((group, tp)).last_handed_ms < self.disturbed_ms:
                     return f"{group}: {tp} is owned but was not fetched since"
-            extra = sorted(set(fetchers) - self.wanted(group))
+            extra = sorted(set(fetchers) - wanted)
             if extra:
                 return f"{group}: {extra[0]} is fetched but nobody subscribes it"
             ids = self.places.ids(group)
@@ -660,13 +664,13 @@ class World:
                 return f"{group}: {twice[0]} is the instance of two members"
         return ""
 
-    def _settle(self, limit_ms: int) -> bool:
+    def _settle(self, limit_ms: int, promise: str = "I8") -> bool:
         self.disturbed_ms = self.kernel.now
         deadline = self.kernel.now + limit_ms
         while (why := self.unsettled()) and self.kernel.now < deadline:
             self.kernel.run_until(self.kernel.now + LOOK_EVERY_MS)
         if why:
-            self.checker.violate("I8", f"{limit_ms} ms after the last fault: {why}")
+            self.checker.violate(promise, f"{limit_ms} ms after the last fault: {why}")
         return not why
 
     @property
@@ -723,17 +727,11 @@ class World:
             self.wires.ensure()
         self._make_room()
         self.kernel.trace("WORLD", "=== everything is healed")
+        if paused_groups(self) and not self._paused():
+            return False
         if not self._settle(self.liveness_ms):
             return False
-        self.kernel.run_until(self.kernel.now + QUIET_MS)
-        limit = (
-            self.kernel.now
-            + self.plan.quarantine_ms
-            + self.plan.quarantine_backoff_max_ms
-            + self.plan.deadline_ms
-        )
-        while self._restless() and self.kernel.now < limit:
-            self.kernel.run_until(self.kernel.now + QUIET_MS)
+        self._rest()
         # whose connection was cut before may be given up just now, by the gateway that it left
         if self.wires is not None and self.unsettled() and not self._settle(self.liveness_ms):
             return False
@@ -751,6 +749,31 @@ class World:
                 f"{self.checker.commands_sent - before} commands in a balanced, undisturbed world",
             )
         return True
+
+    def _rest(self) -> None:
+        """Until nothing goes on that began before."""
+        self.kernel.run_until(self.kernel.now + QUIET_MS)
+        limit = (
+            self.kernel.now
+            + self.plan.quarantine_ms
+            + self.plan.quarantine_backoff_max_ms
+            + self.plan.deadline_ms
+        )
+        while self._restless() and self.kernel.now < limit:
+            self.kernel.run_until(self.kernel.now + QUIET_MS)
+
+    def _paused(self) -> bool:
+        """I24: some groups are paused still: in them nobody has anything, also when the coordinator
+        dies; then they are resumed.
+        """
+        if not self._settle(self.liveness_ms, "I24"):
+            return False
+        self._rest()
+        self.kernel.happened["paused and quiet"] += len(paused_groups(self))
+        self._takeover()
+        for group in paused_groups(self):
+            pause(self, group, False)
+        return not self.checker.violations
 
     def _make_room(self) -> None:
         """As many leave a full group as were sent away, or would be."""

@@ -95,11 +95,17 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     ),
     "request": (
         lambda data, name="request-0": codec.decode_request(name, data),
-        [codec.encode_request(Request(RequestKind.REBALANCE, True, "me@here"))],
+        [
+            codec.encode_request(Request(RequestKind.REBALANCE, True, "me@here")),
+            codec.encode_request(Request(RequestKind.EVICT, False, "me@here", "g_h-1-a", -7)),
+        ],
     ),
     "mode": (
         lambda data, name="mode": codec.decode_mode(data),
-        [codec.encode_mode(Mode(GroupMode.MIXED, "legacy-range", "me@here"))],
+        [
+            codec.encode_mode(Mode(GroupMode.MIXED, "legacy-range", "me@here")),
+            codec.encode_mode(Mode(GroupMode.COORDINATED, by="me@here", paused=True)),
+        ],
     ),
     "publication": (
         lambda data, name="1-1": codec.decode_publication(name, data),

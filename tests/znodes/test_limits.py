@@ -121,6 +121,40 @@ def test_what_a_mode_and_a_request_are_written_as() -> None:
     assert json.loads(request.encode_request(Request(RequestKind.REBALANCE, False, "a"))) == REQUEST
 
 
+def test_what_a_pause_and_an_eviction_are_written_as() -> None:
+    """The words of earlier releases are as ever, and what is not ours is refused."""
+    paused = Mode(GroupMode.COORDINATED, by="a", paused=True)
+    data = mode.encode_mode(paused)
+    assert json.loads(data) == {**MODE, "mode": "coordinated", "by": "a", "paused": True}
+    assert mode.decode_mode(data) == paused
+    for wrong in ({"paused": 1}, {"paused": True, "mode": "mixed"}, {"paused": "true"}):
+        bad = {**MODE, "mode": "coordinated", "by": "a", **wrong}
+        assert isinstance(mode.decode_mode(json.dumps(bad).encode()), Malformed), wrong
+    evict = Request(RequestKind.EVICT, False, "a", "g_h-1-00c0ffee", -(1 << 63))
+    data = request.encode_request(evict)
+    assert request.decode_request("request-0", data) == evict
+    said = json.loads(data)
+    assert said == {
+        **REQUEST,
+        "request": "evict",
+        "member": "g_h-1-00c0ffee",
+        "session": str(-(1 << 63)),
+    }
+    for wrong in (
+        {"member": "a/b"},
+        {"member": "m" * 641},
+        {"member": None},
+        {"session": "1" * 21},
+        {"session": "x"},
+        {"session": "-"},
+        {"session": "--1"},
+        {"session": 7},
+        {"session": "\u0663"},
+    ):
+        bad = json.dumps({**said, **wrong}).encode()
+        assert isinstance(request.decode_request("request-0", bad), Malformed), wrong
+
+
 def test_user_data_of_a_command_is_read_again() -> None:
     """ "" is something else than nothing."""
     start = {

@@ -10,7 +10,7 @@ from dataclasses import replace
 from zkcoord.admin.common import Progress, argument, some, write_refused
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.group.legacy_group import unfollowed_problem
-from zkcoord.core.model import GroupMode, GroupState, Mode
+from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import Committed, Create, GetData, Node, SetData, Unanswered
@@ -18,7 +18,7 @@ from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
 from zkcoord.zk.sync.led_groups import describe_any_group
 from zkcoord.znodes.classic.pin import AUTO, Machine
-from zkcoord.znodes.codec import LeaderData, encode_mode
+from zkcoord.znodes.codec import LeaderData, decode_mode, encode_mode
 from zkcoord.znodes.paths import Layout, parents
 
 TRIES_MAX = 3
@@ -56,7 +56,7 @@ class SetMode:
         said so (nobody may lead). Raises `UnknownGroupError`, `RefusedError`.
         """
         self._allowed(describe_any_group(self.client, self.layout, self.group))
-        self._write()
+        write_mode(self.client, self.layout, self.group, self.acl, self._made)
         leads = isinstance(coordinator_seen(self.client, self.layout).leader, LeaderData)
         began_ms = self.clock()
         while True:
@@ -80,6 +80,8 @@ class SetMode:
     def _allowed(self, found: GroupSnapshot) -> None:
         """What stands against it."""
         kind = self.mode.kind
+        if found.mode is not None:
+            self._made(found.mode)
         old = [name for name, member in found.members.items() if member.legacy]
         if self.layout != Layout.ISOLATED and kind is not GroupMode.COORDINATED:
             raise RefusedError(
@@ -117,33 +119,52 @@ class SetMode:
                 f" {argument(self.group)} {AUTO} first"
             )
 
-    def _write(self) -> None:
-        path = self.layout.mode(self.group)
-        make_missing(self.client, dict.fromkeys(parents(path), b""), self.acl)
-        data = encode_mode(self.mode)
-        for _ in range(TRIES_MAX):
-            self.client.sync()
-            (node,) = self.client.see([GetData(path)])
-            if isinstance(node, Node) and node.data == data:
-                return
-            op = (
-                SetData(path, data, node.stat.version)
-                if isinstance(node, Node)
-                else Create(path, data, acl=self.acl(path))
+    def _made(self, present: Mode | Malformed | None) -> Mode:
+        """What is to be written. Raises `RefusedError` where the group is paused."""
+        if isinstance(present, Mode) and present.paused:
+            raise RefusedError(
+                f"the group {self.group} is paused (by {present.by}): zkcoord groups resume"
+                f" {argument(self.group)} first"
             )
-            result = self.client.multi([op])
-            if isinstance(result, Committed):
-                return
-            if not isinstance(result, Unanswered) and result.error.value not in (
-                "NodeExists",
-                "BadVersion",
-                "NoNode",
-            ):
-                raise RefusedError(write_refused(self.client, op, result.error))
-        raise RefusedError(
-            f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
-            " uses it, then try again"
+        return self.mode
+
+
+def write_mode(
+    client: SyncClient,
+    layout: Layout,
+    group: str,
+    acl: AclOf,
+    made: Callable[[Mode | Malformed | None], Mode],
+) -> None:
+    """Write what is `made` of the mode that is there (None: none), which may raise. Raises
+    `RefusedError` where it cannot be written.
+    """
+    path = layout.mode(group)
+    make_missing(client, dict.fromkeys(parents(path), b""), acl)
+    for _ in range(TRIES_MAX):
+        client.sync()
+        (node,) = client.see([GetData(path)])
+        data = encode_mode(made(decode_mode(node.data) if isinstance(node, Node) else None))
+        if isinstance(node, Node) and node.data == data:
+            return
+        op = (
+            SetData(path, data, node.stat.version)
+            if isinstance(node, Node)
+            else Create(path, data, acl=acl(path))
         )
+        result = client.multi([op])
+        if isinstance(result, Committed):
+            return
+        if not isinstance(result, Unanswered) and result.error.value not in (
+            "NodeExists",
+            "BadVersion",
+            "NoNode",
+        ):
+            raise RefusedError(write_refused(client, op, result.error))
+    raise RefusedError(
+        f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
+        " uses it, then try again"
+    )
 
 
 def _waits_for(found: GroupSnapshot) -> str:

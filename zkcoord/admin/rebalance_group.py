@@ -4,22 +4,14 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, argument, refuse_led, write_refused
-from zkcoord.admin.offsets.reset import make_missing
-from zkcoord.admin.step_down import seat_now
+from zkcoord.admin.common import argument, refuse_led
+from zkcoord.admin.coordinator_request import CoordinatorRequest
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
 from zkcoord.errors import RefusedError
-from zkcoord.zk.acl.inherited import AclOf
-from zkcoord.zk.port import Committed, Create, Created, Delete, GetData, Missing, Rejected
-from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
-from zkcoord.znodes.codec import encode_request
-from zkcoord.znodes.paths import Layout
-
-TRIES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,106 +33,52 @@ class RebalanceResult:
 
 
 class Rebalance:
-    """One request. `clock` and `pause` are the caller's; `timeout_ms` bounds the whole."""
+    """One request for it; what it waits for is bounded by the request's patience, as a whole."""
 
-    def __init__(
-        self,
-        client: SyncClient,
-        layout: Layout,
-        group: str,
-        request: Request,
-        acl: AclOf,
-        clock: Callable[[], int],
-        timeout_ms: int,
-        pause: Callable[[], object],
-        progress: Progress,
-    ) -> None:
-        self.client = client
-        self.layout = layout
-        self.group = group
+    def __init__(self, asked: CoordinatorRequest, request: Request) -> None:
+        self.asked = asked
         self.request = request
-        self.acl = acl
-        self.clock = clock
-        self.timeout_ms = timeout_ms
-        self.pause = pause
-        self.progress = progress
-        self.node = ""
 
     def run(self) -> RebalanceResult:
         """Ask, and wait until the group is balanced. Raises `UnknownGroupError`, `RefusedError`."""
-        refuse_led(self.client, self.layout, self.group)
-        before = describe_group(self.client, self.layout, self.group)
+        client, layout, group = self.asked.client, self.asked.layout, self.asked.group
+        clock = self.asked.patience.clock
+        refuse_led(client, layout, group)
+        before = describe_group(client, layout, group)
         if not before.members:
             raise RefusedError(
-                f"the group {self.group} has no members: there is nobody to assign partitions to"
+                f"the group {group} has no members: there is nobody to assign partitions to"
             )
-        if seat_now(self.client, self.layout) is None:
+        if before.paused:
             raise RefusedError(
-                f"nobody leads ({self.layout.leader} is not there): start a coordinator, then"
-                " repeat this"
+                f"the group {group} is paused (by {before.paused}), and nothing is assigned in it:"
+                f" zkcoord groups resume {argument(group)} first"
             )
-        began_ms = self.clock()
-        self._ask()
-        self._await_taken(began_ms)
+        began_ms = clock()
+        self.asked.ask(self.request)
+        self.asked.await_taken(began_ms)
         after = self._await_stable(began_ms)
-        return RebalanceResult(
-            after, _moved(before.holders, after.holders), self.clock() - began_ms
-        )
-
-    def _ask(self) -> None:
-        make_missing(self.client, {self.layout.requests(self.group): b""}, self.acl)
-        prefix = self.layout.request_prefix(self.group)
-        for _ in range(TRIES_MAX):
-            op = Create(
-                prefix,
-                encode_request(self.request),
-                sequential=True,
-                acl=self.acl(prefix),
-            )
-            result = self.client.multi([op])
-            if isinstance(result, Committed):
-                (created,) = result.results
-                assert isinstance(created, Created)
-                self.node = created.path
-                return
-            if isinstance(result, Rejected):
-                raise RefusedError(write_refused(self.client, op, result.error))
-        raise RefusedError(
-            "ZooKeeper did not answer again and again: look at its servers, then try again"
-        )
-
-    def _await_taken(self, began_ms: int) -> None:
-        while not isinstance(self.client.read([GetData(self.node)])[0], Missing):
-            if self.clock() - began_ms >= self.timeout_ms:
-                withdrawn = self.client.multi([Delete(self.node)])
-                if isinstance(withdrawn, Committed):
-                    raise RefusedError(
-                        f"the coordinator did not take the request up within {self.timeout_ms} ms,"
-                        " so it was withdrawn: look at its log, and give it more time with"
-                        " --timeout-ms"
-                    )
-            self.progress.say("waiting for the coordinator to take the request up")
-            self.pause()
+        return RebalanceResult(after, _moved(before.holders, after.holders), clock() - began_ms)
 
     def _await_stable(self, began_ms: int) -> GroupSnapshot:
+        group, patience = self.asked.group, self.asked.patience
         while True:
-            found = describe_group(self.client, self.layout, self.group)
+            found = describe_group(self.asked.client, self.asked.layout, group)
             if found.state is GroupState.STABLE and not any(found.commands.values()):
                 return found
             if found.state is GroupState.QUARANTINED:
                 raise RefusedError(
-                    f"the group {self.group} is Quarantined:"
+                    f"the group {group} is Quarantined:"
                     f" {found.metadata.failure or 'see zkcoord journal'}"
                 )
-            if self.clock() - began_ms >= self.timeout_ms:
+            if patience.clock() - began_ms >= patience.timeout_ms:
                 raise RefusedError(
-                    f"the request was taken up, but the group {self.group} is {found.state.value}"
-                    f" after {self.timeout_ms} ms: see zkcoord groups describe --json"
-                    f" {argument(self.group)}"
-                    " for whose commands are outstanding"
+                    f"the request was taken up, but the group {group} is {found.state.value}"
+                    f" after {patience.timeout_ms} ms: see zkcoord groups describe --json"
+                    f" {argument(group)} for whose commands are outstanding"
                 )
-            self.progress.say(f"the group is {found.state.value}")
-            self.pause()
+            patience.progress.say(f"the group is {found.state.value}")
+            patience.rest()
 
 
 def rebalance_request(fresh: bool, by: str) -> Request:

@@ -76,10 +76,7 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
     found: list[CheckFinding] = [
         not_read(group.name, path, answer) for path, answer in group.denied.items()
     ]
-    found += [
-        CheckFinding("group-too-large", group.name, path, f"it has {count} children")
-        for path, count in group.large
-    ]
+    found += _as_a_whole(group)
     members = _members(group, found)
     old = {
         name: member
@@ -112,9 +109,13 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
                     "it does not exist",
                 )
             )
-        if group.is_whole and not any(
-            finding.code.startswith("registration-") and finding.severity is Severity.ERROR
-            for finding in found
+        if (
+            group.is_whole
+            and group.paused is None
+            and not any(
+                finding.code.startswith("registration-") and finding.severity is Severity.ERROR
+                for finding in found
+            )
         ):
             found += _idle(group, members, owners, topics)
         found += _topics_of(
@@ -131,6 +132,14 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
         group.is_whole and all(topics.get(at.topic, True) for at in group.offsets),
         group.mode is not None,
     )
+
+
+def _as_a_whole(group: GroupSeen) -> Iterator[CheckFinding]:
+    for path, count in group.large:
+        yield CheckFinding("group-too-large", group.name, path, f"it has {count} children")
+    if group.paused is not None:
+        path, by = group.paused
+        yield CheckFinding("group-paused", group.name, path, f"by {names.shown(by)}")
 
 
 def _members(

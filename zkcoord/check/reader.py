@@ -39,8 +39,9 @@ class At(NamedTuple):
 @dataclass
 class GroupSeen:
     """One group. `members` by home (the layout's name) and name; `beside` is by topic the node
-    above its offsets, `mode` what an operator said (layout `isolated`). `denied`:
-    paths that could not be read, and why; `large`: paths with too many children.
+    above its offsets, `mode` what an operator said (layout `isolated`), `paused` where and by whom
+    it is paused: path and name. `denied`: paths that could not be read, and why; `large`: paths
+    with too many children.
     """
 
     name: str
@@ -50,6 +51,7 @@ class GroupSeen:
     beside: dict[str, Node] = field(default_factory=dict)
     has_offsets: bool = False
     mode: Mode | None = None
+    paused: tuple[str, str] | None = None
     has_home: bool = False
     denied: dict[str, Denied] = field(default_factory=dict)
     large: list[tuple[str, int]] = field(default_factory=list)
@@ -147,12 +149,18 @@ def read_groups(reader: SyncClient, wanted: Sequence[str]) -> Iterator[list[Grou
 def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     """The nodes above members, owners and offsets, and their children's names."""
     parents = [_Parents(GroupSeen(name)) for name in wanted]
-    modes = reader.read([GetData(Layout.ISOLATED.mode(name)) for name in wanted])
-    for parent, answer in zip(parents, modes, strict=False):
-        if isinstance(answer, Denied):
-            parent.seen.denied[Layout.ISOLATED.mode(parent.seen.name)] = answer
-        mode = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
-        parent.seen.mode = mode if isinstance(mode, Mode) else None
+    modes = [(parent, layout) for parent in parents for layout in HOMES]
+    answers = reader.read([GetData(layout.mode(parent.seen.name)) for parent, layout in modes])
+    for (parent, layout), answer in zip(modes, answers, strict=False):
+        path = layout.mode(parent.seen.name)
+        found = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
+        mode = found if isinstance(found, Mode) else None
+        if mode is not None and mode.paused:
+            parent.seen.paused = path, mode.paused_by
+        if layout == Layout.ISOLATED:
+            parent.seen.mode = mode
+            if isinstance(answer, Denied):
+                parent.seen.denied[path] = answer
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
     there: list[tuple[_Parents, str]] = []
     for (parent, path), answer in zip(

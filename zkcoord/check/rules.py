@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 class Severity(enum.Enum):
     """`ERROR`: consumers stand still, or lose or repeat records, now or at the next rebalance.
-    `WARNING`: it may come to that, or does under a condition. `NOTE`: worth knowing.
-    """
+    `WARNING`: it may come to that, or does under a condition. `NOTE`: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,9 +25,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckRule:
-    """One kind of problem. `versions` are those of the old consumer that it hurts ("" where it is
-    not about them).
-    """
+    """One kind of problem. `versions`: of the old consumers that it hurts ("": not about them)."""
 
     severity: Severity
     versions: str
@@ -367,6 +364,9 @@ RULES: dict[str, CheckRule] = {
         "kafka-consumer-groups.sh --zookeeper --delete --topic ends with an exception at any group"
         " without this node",
         "create it, empty, or delete the group's node if the group is gone",
+    ),
+    "group-paused": CheckRule(
+        _N, "", "an operator paused it: nobody is to own anything", "zkcoord groups resume GROUP"
     ),
     "group-name": CheckRule(
         _W,

@@ -16,10 +16,12 @@ from zkcoord.admin.group_machine import machine_waits
 from zkcoord.admin.group_problems import judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
+from zkcoord.cli import groups_evict as evict
 from zkcoord.cli import groups_health as health
 from zkcoord.cli import groups_list_text as listed
 from zkcoord.cli import groups_machine as machine
 from zkcoord.cli import groups_mode as mode
+from zkcoord.cli import groups_pause as pause
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.brokers import Brokers, brokers
 from zkcoord.cli.drawing import INTERVAL_MS_MAX, INTERVAL_MS_MIN, draw_again
@@ -56,6 +58,8 @@ examples:
   zkcoord groups describe --help
   zkcoord groups health --help
   zkcoord groups rebalance --help
+  zkcoord groups evict --help
+  zkcoord groups pause --help
   zkcoord groups delete --help
   zkcoord groups mode --help
   zkcoord groups machine --help
@@ -95,7 +99,7 @@ def add_parser(subparsers: Any) -> None:
     )
     commands = parser.add_subparsers(
         dest="groups_command",
-        metavar="list|describe|health|rebalance|delete|mode|machine",
+        metavar="list|describe|health|rebalance|evict|pause|resume|delete|mode|machine",
         required=True,
     )
     for command in (_list_parser(commands), _describe_parser(commands)):
@@ -103,6 +107,8 @@ def add_parser(subparsers: Any) -> None:
         add_flags(command, Use.GROUPS, ACL_OPTIONS)
     health.add_parser(commands)
     change.add_parsers(commands)
+    evict.add_parser(commands)
+    pause.add_parsers(commands)
     mode.add_parser(commands)
     machine.add_parser(commands)
 
@@ -304,6 +310,8 @@ def _pinned(group: GroupSnapshot) -> str:
 def _about(group: GroupSnapshot) -> str:
     if group.led is not None and group.led.members:
         return "".join(f"{line}\n" for line in led_lines(group.group, group.led, wall_ms()))
+    if group.paused:
+        return view.paused_line(group)
     if not group.members:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:
@@ -337,6 +345,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Settings], int]] = {
     "describe": _describe,
     "health": health.run,
     "rebalance": change.rebalance_group,
+    "evict": evict.run,
+    "pause": pause.pause,
+    "resume": pause.resume,
     "delete": change.delete_groups,
     "mode": mode.run,
     "machine": machine.run,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from zkcoord.admin.common import Progress, some, whoami
+from zkcoord.admin.coordinator_request import CoordinatorRequest, RequestPatience
 from zkcoord.admin.delete_group import Deleted, Deletion
 from zkcoord.admin.delete_led import LedPart
 from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
@@ -217,19 +218,15 @@ def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
     progress = Progress("zkcoord groups")
     with SyncClient(options) as client:
         rest = partial(threading.Event().wait, LOOK_MS / 1000)
-        asked = Rebalance(
+        asked = CoordinatorRequest(
             client,
             layout,
             args.group,
-            rebalance_request(args.fresh, whoami()),
             AclsThere(client, options),
-            boot_ms,
-            args.timeout_ms,
-            rest,
-            progress,
+            RequestPatience(boot_ms, args.timeout_ms, rest, progress),
         )
         try:
-            done = asked.run()
+            done = Rebalance(asked, rebalance_request(args.fresh, whoami())).run()
         except KeyboardInterrupt:
             progress.note(
                 "interrupted: the coordinator takes the request up all the same"

@@ -67,7 +67,7 @@ examples:
   # groups that keep their offsets in Kafka
   zkcoord groups health --zookeeper zk1:2181/kafka --storage kafka
 
-OK       it keeps up, or catches up
+OK       it keeps up, or catches up; or it is paused, and nobody is to consume
 WARN     the lag grows all the time while records are consumed
 ERROR    a partition has STOP (no commits), STALL (always the same commit), REWIND (an offset went
          back), or an offset that is none or beyond its log

@@ -112,6 +112,7 @@ def _group_json(group: GroupHealth, everything: bool) -> dict[str, Any]:
         "storage": group.storage or None,
         "verdict": group.verdict.value,
         "why": group.why,
+        "paused": group.paused or None,
         "lag": group.lag,
         **_seconds_json(group.seconds),
         "partition_count": len(group.partitions),

@@ -20,9 +20,10 @@ def list_text(groups: Sequence[GroupListed], with_state: bool) -> str:
     """Names, one per line, or names and states."""
     if not with_state:
         return "".join(f"{group.name}\n" for group in groups)
-    return table(
-        (("GROUP", WIDTH_MIN), ("STATE", 0)), [[group.name, group.state.value] for group in groups]
-    )
+    rows = [[group.name, group.state.value, group.paused or MISSING] for group in groups]
+    if any(group.paused for group in groups):
+        return table((("GROUP", WIDTH_MIN), ("STATE", 19), ("PAUSED-BY", 0)), rows)
+    return table((("GROUP", WIDTH_MIN), ("STATE", 0)), [row[:2] for row in rows])
 
 
 def machines_text(
@@ -32,12 +33,20 @@ def machines_text(
     than what was said.
     """
     rows = [
-        [group.name, group.state.value, _run_by(group) or MISSING, _word(said.get(group.name))]
+        [
+            group.name,
+            group.state.value,
+            _run_by(group) or MISSING,
+            _word(said.get(group.name)),
+            group.paused or MISSING,
+        ]
         for group in groups
     ]
-    rows += [[name, MISSING, MISSING, _word(said[name])] for name in unknown]
-    columns = (("GROUP", WIDTH_MIN), ("STATE", 19), ("RUN-BY", 11), ("PINNED", 0))
-    return table(columns, rows)
+    rows += [[name, MISSING, MISSING, _word(said[name]), MISSING] for name in unknown]
+    columns = (("GROUP", WIDTH_MIN), ("STATE", 19), ("RUN-BY", 11))
+    if any(group.paused for group in groups):
+        return table((*columns, ("PINNED", 11), ("PAUSED-BY", 0)), rows)
+    return table((*columns, ("PINNED", 0)), [row[:4] for row in rows])
 
 
 def list_json(
@@ -64,6 +73,7 @@ def _listed(group: GroupListed, said: Pin | Malformed | None) -> dict[str, Any]:
     return {
         "group": group.name,
         "state": group.state.value,
+        "paused": group.paused or None,
         "members": group.members,
         "generation": group.generation,
         "topics": list(group.topics),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zkcoord.admin.common import argument
 from zkcoord.cli import groups_led_text as led
 from zkcoord.core.model import Member, TopicPartition
 from zkcoord.text_table import table
@@ -174,6 +175,7 @@ def _group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "layout": group.layout.name,
         "state": group.state.value,
         "failure": metadata.failure or None,
+        "paused": group.paused or None,
         "generation": metadata.generation,
         "assignor": metadata.assignor,
         "protocol": metadata.protocol,
@@ -200,6 +202,19 @@ def _group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
         "malformed": [_malformed(m) for m in group.malformed],
         **mode_json(group),
     }
+
+
+def paused_line(group: GroupSnapshot) -> str:
+    """What people must know of a paused group, as a line."""
+    owned = (
+        f"{len(group.holders)} partitions are still owned" if group.holders else "nobody owns any"
+    )
+    taken_up = "" if group.metadata.paused else "; the coordinator has not taken it up yet"
+    resume = f"zkcoord groups resume {argument(group.group)}"
+    return (
+        f"Consumer group '{group.group}' is paused by {group.paused}: nothing is handed out to its"
+        f" {len(group.members)} members, {owned}{taken_up}; `{resume}` ends that.\n"
+    )
 
 
 def is_shared(group: GroupSnapshot) -> bool:
@@ -237,6 +252,7 @@ def mode_lines(group: GroupSnapshot) -> list[str]:
         what = (
             f"mode {mode['said']}"
             + (f" ({mode['strategy']})" if mode["said"] != "coordinated" else "")
+            + (f", paused by {group.paused}" if group.paused else "")
             + ("" if mode["taken_up"] == mode["said"] else ", not taken up by the coordinator yet")
             + (f", and {_leads(mode['client_led_members'])}" if mode["client_led_members"] else "")
         )

@@ -272,7 +272,7 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
     return (
         kind,
         _text(record, "reason") or _text(record, "cause"),
-        _text(record, "member") or _text(record, "trigger"),
+        _text(record, "member") or _text(record, "trigger") or _text(record, "by"),
     )
 
 

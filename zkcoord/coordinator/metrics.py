@@ -31,6 +31,8 @@ CAUSES = (
     "static member did not come back",
     "quarantine is over",
     "operator asked for it",
+    "operator paused the group",
+    "operator resumed the group",
 )
 OTHER = "other"
 DURATION_BUCKETS_S = (
@@ -83,6 +85,11 @@ class Metrics:
             registry=registry,
         )
         self.groups = Gauge("zkcoord_groups", "Groups by state.", ["state"], registry=registry)
+        self.paused = Gauge(
+            "zkcoord_groups_paused",
+            "Groups that an operator has paused: nothing is handed out in them.",
+            registry=registry,
+        )
         self.topics = Gauge("zkcoord_topics", "Topics known.", registry=registry)
         self.queue = Gauge(
             "zkcoord_groups_queued", "Groups that wait for a decision.", registry=registry
@@ -136,7 +143,12 @@ class Metrics:
         self.commands = Counter(
             "zkcoord_commands", "Commands sent to members.", ["option"], registry=registry
         )
-        self.evictions = Counter("zkcoord_evictions", "Members evicted.", registry=registry)
+        self.evictions = Counter(
+            "zkcoord_evictions", "Members that did not answer in time.", registry=registry
+        )
+        self.asked_evictions = Counter(
+            "zkcoord_evictions_asked", "Members that operators had evicted.", registry=registry
+        )
         self.quarantines = Counter(
             "zkcoord_quarantines",
             "Groups quarantined after too many failures in a row.",
@@ -200,7 +212,7 @@ class Metrics:
         elif kind == "client-led rebalance":
             self.led.rebalanced(str(record.get("cause", "")), _number(record, "duration_ms"))
         elif kind == "evicted":
-            self.evictions.inc()
+            (self.asked_evictions if record.get("by") else self.evictions).inc()
         elif kind == "assignor":
             self.assignors.inc()
         elif kind == "quarantined":
@@ -230,6 +242,7 @@ class Metrics:
             )
         for gauge, name in (
             (self.topics, "topics"),
+            (self.paused, "paused"),
             (self.queue, "queue"),
             (self.writing, "writing"),
             (self.malformed_now, "malformed"),

@@ -447,6 +447,7 @@ class Coordinator:
             "epoch": self.epoch,
             "groups": len(self.groups),
             "states": states,
+            "paused": sum(group.word.paused for group in self.groups.values()),
             "queue": len(self.queue),
             "writing": len(self.writing),
             "topics": len(self.world.topics),

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from .value_type import value
 
 MALFORMED_NAME_CHARS_MAX = 300
+SOMEBODY = "somebody"
 
 
 class TopicPartition(NamedTuple):
@@ -228,17 +229,21 @@ class RequestKind(enum.Enum):
     """What an operator can ask of the coordinator."""
 
     REBALANCE = "rebalance"
+    EVICT = "evict"
 
 
 @value
 class Request:
     """An operator's request, a node that the coordinator deletes when it has taken it up. `fresh`:
-    assign as if nobody owned anything. `by` says who asked.
+    assign as if nobody owned anything. `by` says who asked. `member` is whom an eviction is about,
+    `session` the ephemeralOwner of its registration: who has its name later is somebody else.
     """
 
     kind: RequestKind
     fresh: bool = False
     by: str = ""
+    member: str = ""
+    session: int = 0
 
 
 class GroupMode(enum.Enum):
@@ -254,12 +259,18 @@ class GroupMode(enum.Enum):
 @value
 class Mode:
     """An operator's word about a group. `strategy` is the maths of the old consumers in it, which
-    nothing in ZooKeeper says.
+    nothing in ZooKeeper says; `paused`: nothing is handed out to anybody (coordinated groups only).
     """
 
     kind: GroupMode
     strategy: str = "legacy-range"
     by: str = ""
+    paused: bool = False
+
+    @property
+    def paused_by(self) -> str:
+        """Who has paused the group; "": nobody."""
+        return (self.by or SOMEBODY) if self.paused else ""
 
 
 @value
@@ -311,8 +322,8 @@ class Cause:
 @value
 class GroupMetadata:
     """The group node's data: a report and a hint for the next coordinator. `since_ms` is wall
-    clock, for people; `failure` says why a group is quarantined, `mode` whose it is, and `problems`
-    what is wrong with the old consumers in it.
+    clock, for people; `failure` says why a group is quarantined, `mode` whose it is, `problems`
+    what is wrong with the old consumers in it, and `paused` who paused it ("": nobody).
     """
 
     generation: int = 0
@@ -329,3 +340,4 @@ class GroupMetadata:
     failure: str = ""
     mode: str = ""
     problems: tuple[str, ...] = ()
+    paused: str = ""

@@ -279,6 +279,13 @@ def accept_proposal(prepared: Prepared, answer: Assignment) -> TargetAssignment:
     )
 
 
+def hand_out_nothing(prepared: Prepared) -> TargetAssignment:
+    """The target of a group that is paused: votes and rejections as ever, and nothing for anybody,
+    which is what is wanted, so that nothing is `unassigned`.
+    """
+    return replace(accept_proposal(prepared, Assignment({}, ())), unassigned=())
+
+
 def differing(
     target: Mapping[TopicPartition, Thread], held: Mapping[TopicPartition, Thread]
 ) -> int:

@@ -17,6 +17,8 @@ from zkcoord.health.rules import (
     PartitionHealth,
     judge,
     of_group,
+    paused_group,
+    while_paused,
 )
 from zkcoord.health.sampler import GroupLook, HealthLook
 from zkcoord.health.seconds import LogTable
@@ -136,7 +138,10 @@ class HealthMonitor:
                 group, HealthVerdict.NOTFOUND, "neither ZooKeeper nor Kafka knows this group"
             )
         partitions = sorted(self._partitions(group, found), key=lambda p: p.tp)
-        return of_group(group, found.state, found.storage, partitions, found.problems)
+        if found.paused:
+            partitions = [while_paused(one, found.paused) for one in partitions]
+        health = of_group(group, found.state, found.storage, partitions, found.problems)
+        return paused_group(health, found.paused) if found.paused else health
 
     def _partitions(self, group: str, found: GroupLook) -> Iterator[PartitionHealth]:
         for tp, window in self._windows.get(group, {}).items():
@@ -166,6 +171,7 @@ class HealthMonitor:
             (known := self._last.ends.get(tp)) is not None
             and (known.end > window.offset or window.beyond == 1)
             and len(window.commits) < self._limits.commits_max
-            for windows in self._windows.values()
+            for group, windows in self._windows.items()
+            if not self._last.groups[group].paused
             for tp, window in windows.items()
         )

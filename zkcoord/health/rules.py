@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from zkcoord.core.model import TopicPartition
@@ -68,6 +68,15 @@ class HealthVerdict(enum.Enum):
 
 
 _RANKS = {verdict: rank for rank, verdict in enumerate(HealthVerdict)}
+
+
+WAITING = (
+    HealthVerdict.UNKNOWN,
+    HealthVerdict.WARN,
+    HealthVerdict.STOP,
+    HealthVerdict.STALL,
+)
+"""What is said of a partition because nobody consumes it; in a paused group nobody is to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,9 @@ class PartitionHealth:
 
 @dataclass(frozen=True, slots=True)
 class GroupHealth:
-    """One group, by its partitions. `storage` says where its offsets are ("": nobody knows)."""
+    """One group, by its partitions. `storage` says where its offsets are ("": nobody knows),
+    `paused` who paused it ("": nobody).
+    """
 
     group: str
     verdict: HealthVerdict
@@ -119,6 +130,7 @@ class GroupHealth:
     storage: str = ""
     partitions: tuple[PartitionHealth, ...] = ()
     problems: tuple[str, ...] = ()
+    paused: str = ""
 
     @property
     def worst(self) -> PartitionHealth | None:
@@ -177,6 +189,22 @@ def of_group(
     elif problems and verdict is HealthVerdict.OK:
         verdict, why = HealthVerdict.UNKNOWN, problems[0]
     return GroupHealth(group, verdict, why, state, storage, found.partitions, found.problems)
+
+
+def while_paused(partition: PartitionHealth, by: str) -> PartitionHealth:
+    """A partition of a group that is paused: that nobody consumes it is what was wanted."""
+    if partition.end is None or partition.verdict not in WAITING:
+        return partition
+    why = f"its group is paused (by {by}); lag {partition.lag}"
+    return replace(partition, verdict=HealthVerdict.OK, why=why)
+
+
+def paused_group(group: GroupHealth, by: str) -> GroupHealth:
+    """A paused group says so, whatever else is to be said of it."""
+    lag = f"; lag {group.lag}" if group.lag else ""
+    well = group.verdict is HealthVerdict.OK
+    why = f"paused by {by}{lag if well else f'; {group.why}'}"
+    return replace(group, why=why, paused=by)
 
 
 def _of_worst(worst: PartitionHealth, partitions: Sequence[PartitionHealth]) -> str:

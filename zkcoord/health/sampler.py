@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from zkcoord.core.model import TopicPartition
@@ -56,8 +56,8 @@ class Ends(Protocol):
 
 @dataclass(frozen=True)
 class GroupLook:
-    """What one look found of a group. `exists`: somebody knows it. `problems` are sentences about
-    what could not be seen; `unreadable` and `hidden` the same for partitions.
+    """What one look found of a group. `exists`: somebody knows it; `paused`: by whom. `problems`
+    are sentences about what could not be seen; `unreadable` and `hidden` the same for partitions.
     """
 
     exists: bool
@@ -67,6 +67,7 @@ class GroupLook:
     unreadable: Mapping[TopicPartition, str] = field(default_factory=dict)
     hidden: Mapping[TopicPartition, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    paused: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Sampler:
     def _of_zookeeper(self, found: GroupStored) -> GroupLook:
         state = found.state.value if found.state is not None else ""
         if self._storage is Storage.KAFKA:
-            return GroupLook(found.exists, state)
+            return GroupLook(found.exists, state, paused=found.paused)
         return GroupLook(
             found.exists,
             state,
@@ -122,6 +123,7 @@ class Sampler:
             found.unreadable,
             found.hidden,
             tuple(found.failures),
+            found.paused,
         )
 
     def _of_kafka(
@@ -151,8 +153,10 @@ class Sampler:
             for group in part:
                 known = looks[group]
                 if problem:
-                    found[group] = GroupLook(True, known.state, problems=(problem,))
+                    found[group] = replace(known, exists=True, problems=(problem,))
                 elif committed.get(group):
                     offsets = {tp: StoredSeen(at, now) for tp, at in committed[group].items()}
-                    found[group] = GroupLook(True, known.state, Storage.KAFKA.value, offsets)
+                    found[group] = replace(
+                        known, exists=True, storage=Storage.KAFKA.value, offsets=offsets
+                    )
         return found

@@ -33,9 +33,10 @@ OFFSETS_AT_ONCE = 10_000
 
 @dataclass
 class GroupStored:
-    """What one look found of a group. `exists`: it has nodes. `offsets` are those that count: of
-    topics that exist, and not of one that was deleted and made again. `unreadable` says why for
-    each that cannot be judged, `failures` what of the group could not be seen.
+    """What one look found of a group. `exists`: it has nodes; `paused`: by whom. `offsets` are
+    those that count: of topics that exist, and not of one that was deleted and made again.
+    `unreadable` says why for each that cannot be judged, `failures` what of the group could not be
+    seen.
     """
 
     exists: bool = False
@@ -44,6 +45,7 @@ class GroupStored:
     unreadable: dict[TopicPartition, str] = field(default_factory=dict)
     hidden: dict[TopicPartition, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    paused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class StoredOffsets:
             node, ids, offsets = next(answers), next(answers), next(answers)
             there = (node, ids, offsets)
             stored.exists = group in led or any(isinstance(one, (Node, Denied)) for one in there)
-            stored.state = _state(group, node, ids)
+            stored.state, stored.paused = _state(group, node, ids)
             if group in led and not _registered(ids):
                 view = led[group]
                 stored.state = None if view is None else GroupState(view.phase.value)
@@ -236,14 +238,16 @@ def _topic(name: str, answer: ReadAnswer) -> Topic | None:
     return None if isinstance(answer, Denied) else GONE
 
 
-def _state(group: str, node: ReadAnswer, ids: ReadAnswer) -> GroupState | None:
-    """The state as `groups list` shows it; None where the group's node is not there or unread."""
+def _state(group: str, node: ReadAnswer, ids: ReadAnswer) -> tuple[GroupState | None, str]:
+    """The state, and who paused it, as `groups list` shows it; None where the group's node is not
+    there or unread.
+    """
     if not isinstance(node, Node):
-        return None
+        return None, ""
     metadata = codec.decode_metadata(group, node.data)
     if not isinstance(metadata, GroupMetadata):
-        return None
-    return shown_state(metadata, _registered(ids))
+        return None, ""
+    return shown_state(metadata, _registered(ids)), metadata.paused
 
 
 def _registered(ids: ReadAnswer) -> int:

@@ -72,6 +72,7 @@ def op_text(op: ev.WriteOp) -> str:
             return (
                 f"metadata g{m.generation} {m.state.value} {m.assignor}{eager}"
                 f" members={m.members}{static}{': ' + m.failure if m.failure else ''}"
+                + (f" paused by {m.paused}" if m.paused else "")
             )
         case ev.DeleteCommand():
             return f"delete command {op.member}/{op.node}"

@@ -113,6 +113,7 @@ def _document(metadata: GroupMetadata) -> JsonObject:
             if metadata.problems
             else {}
         ),
+        **({"paused": names.printable(metadata.paused, TEXT_CHARS_MAX)} if metadata.paused else {}),
     }
 
 
@@ -169,6 +170,7 @@ def _metadata(document: JsonObject) -> GroupMetadata:
         failure,
         string(document, "mode", TEXT_CHARS_MAX) if "mode" in document else "",
         tuple(strings(document, "problems", TEXT_CHARS_MAX)) if "problems" in document else (),
+        string(document, "paused", TEXT_CHARS_MAX) if "paused" in document else "",
     )
 
 

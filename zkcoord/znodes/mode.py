@@ -1,5 +1,5 @@
 """A group's mode, as JSON in a node below the group: an operator writes it, the
-coordinator and all members watch it.
+coordinator and all members watch it. It says, too, whether the group is paused.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def encode_mode(mode: Mode) -> bytes:
             "mode": mode.kind.value,
             "strategy": mode.strategy,
             "by": names.printable(mode.by, TEXT_CHARS_MAX),
+            **({"paused": True} if mode.paused else {}),
         }
     )
 
@@ -39,4 +40,9 @@ def _mode(document: JsonObject) -> Mode:
     strategy = string(document, "strategy", TEXT_CHARS_MAX)
     if strategy not in STRATEGIES:
         raise UnfitField(f"strategy is not one of {', '.join(STRATEGIES)}")
-    return Mode(kind, strategy, string(document, "by", TEXT_CHARS_MAX, ""))
+    paused = document.get("paused", False)
+    if type(paused) is not bool:
+        raise UnfitField("paused is not true or false")
+    if paused and kind is not GroupMode.COORDINATED:
+        raise UnfitField("only a coordinated group can be paused")
+    return Mode(kind, strategy, string(document, "by", TEXT_CHARS_MAX, ""), paused)

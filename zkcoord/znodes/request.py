@@ -17,6 +17,7 @@ from zkcoord.znodes.strict_json import (
 )
 
 BY_CHARS_MAX = 255
+SESSION_CHARS_MAX = 20
 
 _KINDS = {kind.value: kind for kind in RequestKind}
 
@@ -28,12 +29,14 @@ def decode_request(node: str, data: bytes) -> Request | Malformed:
 
 def encode_request(request: Request) -> bytes:
     """A request's data."""
+    evicts = request.kind is RequestKind.EVICT
     return to_bytes(
         {
             "version": 1,
             "request": request.kind.value,
             "fresh": request.fresh,
             "by": names.printable(request.by, BY_CHARS_MAX),
+            **({"member": request.member, "session": str(request.session)} if evicts else {}),
         }
     )
 
@@ -46,4 +49,13 @@ def _request(document: JsonObject) -> Request:
     fresh = required(document, "fresh")
     if type(fresh) is not bool:
         raise UnfitField("fresh is not true or false")
-    return Request(kind, fresh, string(document, "by", BY_CHARS_MAX))
+    by = string(document, "by", BY_CHARS_MAX)
+    if kind is not RequestKind.EVICT:
+        return Request(kind, fresh, by)
+    member = string(document, "member", names.MEMBER_CHARS_MAX)
+    if not names.is_member(member):
+        raise UnfitField(f"{names.shown(member)} is not a member's name")
+    session = string(document, "session", SESSION_CHARS_MAX)
+    if not session.removeprefix("-").isdecimal() or not session.isascii():
+        raise UnfitField("session is not a session's number")
+    return Request(kind, fresh, by, member, int(session))

@@ -11,13 +11,18 @@ from zkcoord.core.events import (
     DeleteCommand,
     DeleteOwner,
     DeleteRegistration,
+    DeleteRequest,
     GroupDelta,
+    Record,
     WriteOp,
 )
-from zkcoord.core.model import Malformed
+from zkcoord.core.model import SOMEBODY, Malformed, Request, RequestKind
 from zkcoord.core.options import CoordinatorOptions
 
+from .operator_requests import OPERATOR, REQUESTS_PER_WRITE_MAX
 from .view import GroupView
+
+LATE = "did not answer a command in time"
 
 
 class Deadlines:
@@ -165,11 +170,16 @@ class Removals:
         # The member whose eviction is under way, and the one whose eviction has an unknown outcome;
         # "" = none.
         self.evicting = self.perhaps_evicted = ""
+        # Who asked for that eviction; "" = nobody, the member is overdue.
+        self.asked_by = ""
         # Members seen to go whose channel is still there.
         self.departed: set[str] = set()
 
     def evict(self, now_ms: int) -> tuple[WriteOp, ...]:
-        """A member with a command older than its deadline, or without a channel for as long."""
+        """A member with a command older than its deadline, or without a channel for as long; or one
+        that an operator wants out.
+        """
+        self.asked_by = ""
         overdue = min(
             [key for key, at_ms in self.timers.overdue_ms.items() if at_ms <= now_ms], default=None
         )
@@ -188,7 +198,44 @@ class Removals:
         if deaf is not None:
             self.evicting = deaf
             return (DeleteRegistration(deaf),)
-        return ()
+        return self._asked_for() if self.view.requests else ()
+
+    def _asked_for(self) -> tuple[WriteOp, ...]:
+        """The eviction that an operator asks for, with its requests. What the member was told is
+        cleaned away later: it may answer meanwhile, which must not save it.
+        """
+        asked = {
+            node: request
+            for node, request in sorted(self.view.requests.items())
+            if isinstance(request, Request)
+            and request.kind is RequestKind.EVICT
+            and (member := self.view.members.get(request.member)) is not None
+            and member.session == request.session
+            and not member.legacy
+        }
+        if not asked:
+            return ()
+        first = next(iter(asked.values()))
+        self.evicting, self.asked_by = first.member, first.by or SOMEBODY
+        nodes = [node for node, request in asked.items() if request.member == first.member]
+        return (
+            DeleteRegistration(first.member),
+            *(DeleteRequest(node) for node in nodes[:REQUESTS_PER_WRITE_MAX]),
+        )
+
+    def evicted(self, names: tuple[str, ...], written: bool, full: bool) -> dict[str, str]:
+        """Those of `names`, who came, went or changed, that are evicted: by a write that happened
+        (`written`), or by one with an unknown outcome, as all is read again (`full`). With who
+        asked for it ("": nobody).
+        """
+        found = {
+            name: self.asked_by
+            for name in names
+            if name not in self.view.members and (written or name == self.perhaps_evicted)
+        }
+        if full:
+            self.perhaps_evicted = ""
+        return found
 
     def eviction_ended(self, unknown: bool) -> None:
         """The write of an eviction was refused, or whether it happened is `unknown`."""
@@ -226,3 +273,10 @@ class Removals:
                 self.timers.empty_channels[member] = now_ms + self.options.channel_orphan_ms
                 return (DeleteChannel(member),)
         return ()
+
+
+def evicted_record(group: str, member: str, asked_by: str) -> Record:
+    """A member was put out, for the journal."""
+    asked = {"reason": f"{OPERATOR}: {asked_by}", "by": asked_by}
+    why = asked if asked_by else {"reason": LATE}
+    return Record("evicted", group, {"member": member, **why})

@@ -38,11 +38,20 @@ from zkcoord.core.legacy_assignment import (
     followed_in_part,
     target_beside,
 )
-from zkcoord.core.model import GroupMode, Malformed, Member, Mode, Owner, Thread, TopicPartition
+from zkcoord.core.model import (
+    GroupMode,
+    Malformed,
+    Member,
+    Mode,
+    Owner,
+    Thread,
+    TopicPartition,
+)
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.shared import KEEPER, mark_of
 from zkcoord.core.target import TargetAssignment, TargetInput
 
+from .operator_requests import ModeSaid
 from .view import OWNER_VERSION_OURS, GroupView
 
 
@@ -108,10 +117,10 @@ class LegacyGroup:
     something else, `foreign` since when an owner node belongs to nobody who is registered.
     """
 
-    def __init__(self, group: str, options: CoordinatorOptions) -> None:
+    def __init__(self, group: str, options: CoordinatorOptions, word: ModeSaid) -> None:
         self.group = group
         self.options = options
-        self.mode: Mode | None = None
+        self.word = word
         self.idle: dict[tuple[str, int], int] = {}
         self.odd: dict[str, int] = {}
         self.dead: set[tuple[str, int]] = set()
@@ -120,8 +129,7 @@ class LegacyGroup:
         self.rescues = 0
         self.problems: tuple[str, ...] = ()
         self.refusal = ""
-        self.unusable = ""
-        self.told: list[Record] = []
+        self.told = word.told
         # Where not everybody is understood: the registrations and topics, and since when they are
         # so; what of the old consumers the target was made from; and what it leaves out because it
         # may be theirs.
@@ -133,39 +141,14 @@ class LegacyGroup:
         self.due = False
 
     @property
+    def mode(self) -> Mode | None:
+        """Whose the group is, where somebody said so."""
+        return self.word.mode
+
+    @property
     def shared(self) -> bool:
         """Whether the old consumers' maths decides."""
         return self.mode is not None and self.mode.kind is not GroupMode.COORDINATED
-
-    def take(self, read: Mapping[str, Mode | Malformed | None], full: bool) -> bool:
-        """The mode node was read, perhaps. True: it says something else than before. One that
-        cannot be used changes nothing, and is named.
-        """
-        found = read.get("mode", None if full else self.mode)
-        if isinstance(found, Malformed):
-            if found.reason != self.unusable:
-                self.told.append(Record("malformed", self.group, found.shown()))
-            self.unusable = found.reason
-            return False
-        if full or "mode" in read:
-            self.unusable = ""
-        if found == self.mode:
-            return False
-        self.mode = found
-        return True
-
-    def news(self) -> Record:
-        """The mode, for the journal."""
-        mode = self.mode
-        return Record(
-            "mode",
-            self.group,
-            {
-                "mode": self.said(),
-                "strategy": mode.strategy if mode is not None else "",
-                "by": mode.by if mode is not None else "",
-            },
-        )
 
     def leaves_alone(self, view: GroupView) -> bool:
         """Whether nothing may be commanded: old consumers are there, and nobody said that they know
@@ -246,8 +229,10 @@ class LegacyGroup:
     def look(self, now_ms: int, view: GroupView) -> list[Record]:
         """Judge what is there now: `problems`, `due` (a rescue), `wakes`. Returns what is news."""
         before, self.wakes, self.due = self.problems, [], False
-        told, self.told = self.told, []
-        if not self.shared and not view.legacy and not before and not self.unusable:
+        told = self.told[:]
+        self.told.clear()
+        unusable = self.word.unusable
+        if not self.shared and not view.legacy and not before and not unusable:
             return told
         found = (
             self._left_alone(view)
@@ -258,10 +243,8 @@ class LegacyGroup:
                 *([self.refusal] if self.refusal else []),
             ]
         )
-        if self.unusable:
-            found.append(
-                f"the group's mode cannot be used, so it counts for nothing: {self.unusable}"
-            )
+        if unusable:
+            found.append(f"the group's mode cannot be used, so it counts for nothing: {unusable}")
         self.problems = tuple(
             sorted([*found, *_unreadable(view), *_unfollowed(view), *_wildcards(view)])
         )
@@ -402,16 +385,12 @@ class LegacyGroup:
         self.wakes += [since + lasts_ms for since in clocks.values() if since + lasts_ms > now_ms]
         return sorted(key for key, since in clocks.items() if since + lasts_ms <= now_ms)
 
-    def said(self) -> str:
-        """The mode, for the group's report."""
-        return "" if self.mode is None else self.mode.kind.value
-
     @property
     def reported(self) -> tuple[str, ...]:
         """The problems, for the group's report: a group that nobody said anything of is not written
         for them.
         """
-        return self.problems if self.mode is not None or self.unusable else ()
+        return self.problems if self.mode is not None or self.word.unusable else ()
 
 
 def _whose(view: GroupView, tp: TopicPartition) -> str:

@@ -6,7 +6,7 @@ a time; each is of one sort, so that the failure of one (a member that acked mea
 another:
 
 1. evict      a command is older than its deadline: delete it, the member's registration and its
-   other commands; if the command is gone meanwhile, nothing happens;
+   other commands; if the command is gone meanwhile, nothing happens. Or an operator asks for it;
 2. clean      commands of members that are gone, of other incarnations or older epochs;
 3. orphans    owner nodes whose registration is gone for longer than any lease;
 4. command    stop what a member owns and must not own; else start what it is to own and is free. At
@@ -20,7 +20,7 @@ again and again is quarantined: 1 to 3 and 5 go on, nothing is started or stoppe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
 from zkcoord.core.assignment import Assignment
@@ -53,15 +53,16 @@ from zkcoord.core.target import (
     count_moves,
     differing,
     fits,
+    hand_out_nothing,
     prepare,
     proposal_error,
 )
 
 from .command_planner import CommandPlanner
-from .deadlines import Deadlines, Removals
+from .deadlines import LATE, Deadlines, Removals, evicted_record
 from .legacy_group import LegacyGroup
 from .malformed_log import MalformedLog
-from .operator_requests import OPERATOR, OperatorRequests
+from .operator_requests import OPERATOR, ModeSaid, OperatorRequests
 from .quarantine import Quarantine
 from .rebalance_log import TAKEOVER, RebalanceLog, membership_cause
 from .report import is_due, report
@@ -95,7 +96,8 @@ class Group:
         self.deadlines = Deadlines(options)
         self.removals = Removals(self.view, self.deadlines, options)
         self.requests = OperatorRequests()
-        self.legacy = LegacyGroup(name, options)
+        self.word = ModeSaid(name)
+        self.legacy = LegacyGroup(name, options, self.word)
         self.log = RebalanceLog(name)
         self.malformed_log = MalformedLog(name)
         # What happened and was not handed on yet: for the journal, and calls of custom assignors.
@@ -128,26 +130,19 @@ class Group:
         names = self.view.apply(delta)
         if delta.metadata is not None and self.metadata is None:
             self._inherit(now_ms, delta.metadata)
+            self.word.inherit(delta.mode, delta.metadata.paused)
         self.removals.departed |= self.view.channels.intersection(names) - self.view.members.keys()
         for member in self.deadlines.watch(now_ms, delta, self.view, self.removals.departed):
             self.log.acked(now_ms, member)
         self.records.extend(self.malformed_log.report(now_ms, self.view.take_malformed()))
         self._take_up_requests(now_ms)
-        if self.legacy.take(delta.mode, delta.full):
+        if self.word.take(delta.mode, delta.full):
             self._mode_changed(now_ms)
-        gone = [
-            n
-            for n in names
-            if n not in self.view.members and (evicted or n == self.removals.perhaps_evicted)
-        ]
-        if delta.full:
-            self.removals.perhaps_evicted = ""
-        for name in gone:
-            detail = {"member": name, "reason": "did not answer a command in time"}
-            self.records.append(Record("evicted", self.name, detail))
-            self.records += self.quarantine.failed(
-                now_ms, f"{name} did not answer a command in time and was evicted"
-            )
+        gone = self.removals.evicted(names, evicted, delta.full)
+        for name, by in gone.items():
+            self.records.append(evicted_record(self.name, name, by))
+            if not by and not self.word.paused:
+                self.records += self.quarantine.failed(now_ms, f"{name} {LATE} and was evicted")
         if names:
             self.quarantine.membership_changed()
             self._membership(now_ms, before, names, gone)
@@ -165,9 +160,11 @@ class Group:
             self.planner.told = dict.fromkeys(self.view.members, REBALANCE_FAILED)
 
     def _membership(
-        self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], evicted: list[str]
+        self, now_ms: int, before: dict[str, Member], names: tuple[str, ...], out: Container[str]
     ) -> None:
-        """Members came, went or changed: a new target, but for static ones within their grace."""
+        """Members came, went (some were put `out`) or changed: a new target, but for static ones
+        within their grace.
+        """
         members = self.view.members
         left = [n for n in names if n not in members]
         joined = [n for n in names if n not in before]
@@ -179,9 +176,9 @@ class Group:
         stayed = {n: m for n, m in members.items() if n not in arrived} if left else {}
         for name in left:
             if not self.legacy.shared and self.static_members.left(
-                now_ms, before[name], name in evicted, stayed
+                now_ms, before[name], name in out, stayed
             ):
-                self._static("left", before[name].instance, name)
+                self._static("left", before[name].instance, member=name)
             else:
                 news.append(name)
         for name in joined:
@@ -190,14 +187,14 @@ class Group:
             if place is None or not fits(members[name], self.result, self.options):
                 news.append(name)
             else:
-                self._static("returned", members[name].instance, name)
+                self._static("returned", members[name].instance, member=name)
                 self._takes_place(place, name)
         if news:
             left += [n for n in news if n in members and members[n].is_leaving]
             self.wants_target(now_ms, membership_cause(news, joined, left))
 
-    def _static(self, event: str, instance: str | None, name: str) -> None:
-        detail = {"event": event, "instance": instance, "member": name}
+    def _static(self, event: str, instance: str | None, **member: str) -> None:
+        detail = {"event": event, "instance": instance, **member}
         self.records.append(Record("static", self.name, detail))
 
     def _takes_place(self, before: str, after: str) -> None:
@@ -210,19 +207,33 @@ class Group:
     def _take_up_requests(self, now_ms: int) -> None:
         """Operators' requests that were not seen before: assign at once, quarantined or not."""
         for request in self.requests.take_up(self.view.requests):
-            if self.quarantine.quarantined:
-                self.records += self.quarantine.release(OPERATOR)
-                self.deadlines.change_first_ms = None
-            self.wants_target(now_ms, Cause(OPERATOR, request.by))
-            self.deadlines.assign_at_ms = now_ms
+            self._release(OPERATOR)
+            self._assign_at_once(now_ms, Cause(OPERATOR, request.by))
+
+    def _release(self, because: str) -> None:
+        """End the quarantine, if there is one; what follows is a rebalance of its own."""
+        if self.quarantine.quarantined:
+            self.records += self.quarantine.release(because)
+            self.deadlines.change_first_ms = None
+
+    def _assign_at_once(self, now_ms: int, cause: Cause) -> None:
+        self.wants_target(now_ms, cause)
+        self.deadlines.assign_at_ms = now_ms
 
     def _mode_changed(self, now_ms: int) -> None:
-        """An operator said whose the group is. Old consumers know no promises to static members."""
-        self.records.append(self.legacy.news())
+        """An operator said whose the group is, or paused or resumed it. Old consumers know no
+        promises to static members. A pause waits for no assignor and for no quarantine.
+        """
+        records, cause = self.word.news(self.metadata.paused if self.metadata else "")
+        self.records += records
         if self.legacy.shared:
             self.static_members.promises.clear()
-        self.wants_target(now_ms, Cause(OPERATOR, f"mode {self.legacy.said()}"))
-        self.deadlines.assign_at_ms = now_ms
+        if cause.reason != OPERATOR:
+            self.assignor_call = None
+            self._release(OPERATOR)
+        self._assign_at_once(now_ms, cause)
+        if cause.reason != OPERATOR:
+            self.cause = self.log.cause = cause  # whatever it comes in between of
 
     def wants_target(self, now_ms: int, cause: Cause) -> None:
         """Members, subscriptions or partitions changed: assign anew after the quiet window."""
@@ -289,11 +300,8 @@ class Group:
         """When `decide` may have something to do though nothing changes; None = never."""
         quarantined = self.quarantine.release_at_ms()
         assigning = quarantined is None and self.assignor_call is None
-        others = [
-            at
-            for at in (self.static_members.next_wake_ms(), self.planner.next_wake_ms(), quarantined)
-            if at is not None
-        ]
+        wakes = self.static_members.next_wake_ms(), self.planner.next_wake_ms(), quarantined
+        others = [at for at in wakes if at is not None]
         return self.deadlines.next_wake_ms(
             assigning, not self.legacy.shared, others + self.legacy.wakes
         )
@@ -316,22 +324,17 @@ class Group:
         sends = () if self.unfinished else self._commands(now_ms, left_alone)
         if self.unfinished:
             return ()
-        state = next_state(
-            self.state, need_of(self.view, self.quarantine.quarantined, self._settled, left_alone)
-        )
+        failed = self.quarantine.quarantined
+        need = need_of(self.view, failed, self._settled, left_alone, self.word.paused)
+        state = next_state(self.state, need)
         if state is not self.state:
             self.log.state(now_ms, state, self.view, self.result)
         self.state = state
-        busy = (
-            not self._settled
-            or self.quarantine.quarantined
-            or self.view.live
-            or ((self.view.to_revoke or self.view.assignable) and not left_alone)
-        )
-        self.quarantine.rests(now_ms, not busy)
+        moves = bool(self.view.to_revoke or self.view.assignable) and not left_alone
+        self.quarantine.rests(now_ms, self._settled and not (failed or self.view.live or moves))
         self.records.extend(self.log.take_records(self.generation))
         self.records.extend(self.legacy.look(now_ms, self.view))
-        done = self.requests.deletions(self.view.requests) if self._settled else ()
+        done = self.requests.deletions(self.view.requests, self._settled)
         ops = sends + done + self._put_metadata(bool(sends))
         return (
             ops
@@ -363,26 +366,21 @@ class Group:
     def _time_passed(self, now_ms: int) -> None:
         """Graces and quarantines end."""
         for instance in self.static_members.expire(now_ms):
-            detail = {"event": "expired", "instance": instance}
-            self.records.append(Record("static", self.name, detail))
+            self._static("expired", instance)
             self.wants_target(now_ms, Cause("static member did not come back", instance))
         at_ms = self.quarantine.release_at_ms()
         if at_ms is not None and at_ms <= now_ms:
             because = "membership changed" if self.quarantine.changed else "time"
-            self.records += self.quarantine.release(because)
-            self.deadlines.change_first_ms = None  # what follows is a rebalance of its own
-            self.wants_target(now_ms, Cause("quarantine is over", ""))
-            self.deadlines.assign_at_ms = now_ms
+            self._release(because)
+            self._assign_at_once(now_ms, Cause("quarantine is over", ""))
 
     def _commands(self, now_ms: int, left_alone: bool) -> tuple[WriteOp, ...]:
         self.planner.seen = mark_of(self.view.members.values()) if self.legacy.shared else ""
-        if left_alone or self.quarantine.quarantined:
-            self.planner.pause()
-        if left_alone:
-            return ()
-        if self.quarantine.quarantined:
-            return self.planner.quarantined(self.result, self.generation, self.quarantine.reason)
-        return self.planner.commands(now_ms, self.result, self.generation, self._settled)
+        if not (left_alone or self.quarantine.quarantined):
+            return self.planner.commands(now_ms, self.result, self.generation, self._settled)
+        self.planner.pause()
+        why = self.quarantine.reason
+        return () if left_alone else self.planner.quarantined(self.result, self.generation, why)
 
     def _remove(self, now_ms: int) -> tuple[WriteOp, ...]:
         """What is to be deleted before anything else is decided."""
@@ -426,6 +424,9 @@ class Group:
             self.metadata,
             not self.view.aimed,
         )
+        if self.word.paused:
+            self.requests.assigned(fresh)
+            return self._take_target(now_ms, hand_out_nothing(prepared), now_held)
         if prepared.built_in and prepared.partitions <= self.options.assigned_here_max:
             self.requests.assigned(fresh)
             self._take_target(now_ms, accept_proposal(prepared, assign(prepared)), now_held)
@@ -436,8 +437,9 @@ class Group:
         )
 
     def _held(self) -> dict[TopicPartition, Thread]:
-        """Who has what now: owned, or promised to a static member."""
-        promised, owned = self.static_members.held(self.view.members), self.view.current_owners()
+        """Who has what now: owned, or promised to a static member (not while paused)."""
+        owned = self.view.current_owners()
+        promised = {} if self.word.paused else self.static_members.held(self.view.members)
         return {**promised, **owned} if promised else owned
 
     def _take_target(
@@ -448,7 +450,7 @@ class Group:
             self.generation += 1
         self.result = result
         count_moves(self.view.target, result.target, self.view.members, self.moved)
-        if not self.legacy.shared:
+        if not self.legacy.shared and not self.word.paused:
             self.static_members.promise(
                 result.target,
                 self.view.coordinated_members(),

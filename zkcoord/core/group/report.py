@@ -38,8 +38,9 @@ def report(
         before.since_ms,
         "",
         trouble.reason if trouble.quarantined else "",
-        sharing.said(),
+        sharing.word.said(),
         sharing.reported,
+        sharing.word.paused_by,
     )
 
 
@@ -73,9 +74,14 @@ def is_due(
     trouble: Quarantine,
 ) -> bool:
     """Whether a report is to be written: beside commands, when the group comes to rest, and at
-    once where it says something new of old consumers. `assigns`: another target is due.
+    once where it says something new of old consumers or of a pause. `assigns`: another target is
+    due.
     """
-    said = (after.mode, after.problems) != (before.mode, before.problems)
+    said = (after.mode, after.problems, after.paused) != (
+        before.mode,
+        before.problems,
+        before.paused,
+    )
     if not beside_commands and not said and after.state not in RESTS:
         return False
     if assigns and not beside_commands and not said and not trouble.quarantined:
@@ -105,5 +111,6 @@ def _said(report: GroupMetadata) -> tuple[object, ...]:
         report.failure,
         report.mode,
         report.problems,
+        report.paused,
         promises,
     )

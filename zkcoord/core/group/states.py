@@ -51,9 +51,15 @@ def next_state(state: GroupState, need: Need) -> GroupState:
     return STATES[need]
 
 
-def need_of(view: GroupView, quarantined: bool, settled: bool, left_alone: bool = False) -> Need:
+def need_of(
+    view: GroupView,
+    quarantined: bool,
+    settled: bool,
+    left_alone: bool = False,
+    paused: bool = False,
+) -> Need:
     """What the group of this view needs. `settled`: no other target is on its way; `left_alone`:
-    none may be.
+    none may be; `paused`: nobody is to have anything, also who is gone and may hold a lease.
     """
     if not view.members:
         return Need.NOBODY
@@ -68,6 +74,7 @@ def need_of(view: GroupView, quarantined: bool, settled: bool, left_alone: bool 
         view.to_revoke
         or Option.STOP in options
         or not view.target.keys().isdisjoint((*view.orphans, *view.not_ours))
+        or (paused and view.orphans)
     ):
         return Need.STOPS
     if view.assignable or Option.START in options:

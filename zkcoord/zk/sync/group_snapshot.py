@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -59,8 +59,8 @@ class CoordinatorSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupListed:
-    """One group of a list. `topics` is what its last coordinator reported as subscribed;
-    `client_led`: its leader is a client, who knows that.
+    """One group of a list. `topics` is what its last coordinator reported as subscribed, `paused`
+    who paused it ("": nobody); `client_led`: its leader is a client, who knows that.
     """
 
     name: str
@@ -72,6 +72,7 @@ class GroupListed:
     protocol_type: str = "consumer"
     protocol: str = ""
     client_led: bool = False
+    paused: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ class GroupSnapshot:
     def is_led(self) -> bool:
         """Whether its members have a leader of their own."""
         return self.led is not None and bool(self.led.members or not self.members)
+
+    @property
+    def paused(self) -> str:
+        """Who has paused it, by its mode, or by the report where there is none; "": nobody."""
+        return self.metadata.paused if self.mode is None else self.mode.paused_by
 
     @property
     def names(self) -> list[str]:
@@ -187,18 +193,11 @@ def list_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
         if isinstance(data, Missing):
             continue  # deleted since the names were read
         bad: list[Malformed] = []
-        metadata = _metadata(name, data, bad)
-        members = _count(ids, layout.ids(name))
-        groups.append(
-            GroupListed(
-                name,
-                shown_state(metadata, members),
-                members,
-                metadata.generation,
-                metadata.topics,
-                tuple(bad),
-            )
-        )
+        told = _metadata(name, data, bad)
+        count = _count(ids, layout.ids(name))
+        state, topics = shown_state(told, count), told.topics
+        listed = GroupListed(name, state, count, told.generation, topics, tuple(bad))
+        groups.append(replace(listed, paused=told.paused))
     return groups
 
 
@@ -442,10 +441,8 @@ def _metadata(group: str, answer: ReadAnswer, malformed: list[Malformed]) -> Gro
         value = codec.decode_metadata(group, answer.data)
     elif isinstance(answer, Denied):
         value = Malformed("group", group, f"cannot be read ({answer.error.value})")
-    if isinstance(value, Malformed):
-        malformed.append(value)
-        return GroupMetadata()
-    return value
+    malformed += [value] if isinstance(value, Malformed) else []
+    return GroupMetadata() if isinstance(value, Malformed) else value
 
 
 def _subscribed(

@@ -1,0 +1,154 @@
+"""A group is paused: its members stay, nothing is handed out to anybody, and what they had is
+stopped as ever, with its offsets stored. It holds until it is resumed, whoever coordinates: it is a
+word in the group's mode node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from zkcoord.admin.common import argument, some
+from zkcoord.admin.coordinator_request import RequestPatience
+from zkcoord.admin.group_mode import write_mode
+from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
+from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.inherited import AclOf
+from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
+from zkcoord.zk.sync.led_groups import describe_any_group
+from zkcoord.znodes.classic.pin import Machine
+from zkcoord.znodes.codec import LeaderData
+from zkcoord.znodes.paths import Layout
+
+RESTS = (GroupState.STABLE, GroupState.EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class PausePlan:
+    """What would be done to a group as it is; `already`: it is so, and nothing would be."""
+
+    group: GroupSnapshot
+    paused: bool
+    already: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PauseResult:
+    """What came of it; `taken_up`: the coordinator has said so (nobody may lead)."""
+
+    group: GroupSnapshot
+    paused: bool
+    taken_up: bool
+    took_ms: int
+
+
+class PauseGroup:
+    """A pause (`paused`), or its end; `by` is who says so."""
+
+    def __init__(
+        self,
+        client: SyncClient,
+        layout: Layout,
+        group: str,
+        paused: bool,
+        by: str,
+        acl: AclOf,
+        patience: RequestPatience,
+    ) -> None:
+        self.client = client
+        self.layout = layout
+        self.group = group
+        self.paused = paused
+        self.by = by
+        self.acl = acl
+        self.patience = patience
+
+    def plan(self) -> PausePlan:
+        """What would be done. Raises `UnknownGroupError`; `RefusedError`, where it cannot be."""
+        found = describe_any_group(self.client, self.layout, self.group)
+        said = found.mode is not None and found.mode.paused
+        if self.paused and not said:
+            self._allowed(found)
+        return PausePlan(found, self.paused, said is self.paused)
+
+    def execute(self) -> PauseResult:
+        """Say it, and wait until it is taken up and the group is at rest. Raises as `plan`."""
+        plan, clock = self.plan(), self.patience.clock
+        began_ms = clock()
+        if not plan.already:
+            write_mode(self.client, self.layout, self.group, self.acl, self._made)
+        leads = isinstance(coordinator_seen(self.client, self.layout).leader, LeaderData)
+        while True:
+            found = describe_group(self.client, self.layout, self.group)
+            said = bool(found.metadata.paused) is self.paused
+            waits = self._waits_for(found) if said else "the coordinator to take that up"
+            took_ms = clock() - began_ms
+            if not waits or not leads:
+                return PauseResult(found, self.paused, said, took_ms)
+            if took_ms >= self.patience.timeout_ms:
+                raise RefusedError(self._late(said, waits))
+            self.patience.progress.update(f"waiting for {waits}")
+            self.patience.rest()
+
+    def _late(self, said: bool, waits: str) -> str:
+        what = "paused" if self.paused else "resumed"
+        look = (
+            f"zkcoord groups describe {argument(self.group)} --members"
+            if said
+            else "its log; one of an earlier release knows no pauses, and assigns as ever"
+        )
+        return (
+            f"it is written that the group {self.group} is {what}, and after"
+            f" {self.patience.timeout_ms} ms it still waits for {waits}: look at {look}"
+        )
+
+    def _waits_for(self, found: GroupSnapshot) -> str:
+        """What is missing until the group is at rest; "": nothing."""
+        asked = sorted(name for name, commands in found.commands.items() if commands)
+        if asked:
+            return f"{some(asked)} to answer"
+        if self.paused and found.holders:
+            held = sorted(found.holders)
+            return f"{some(held)} to be given up"
+        if found.metadata.state not in RESTS:
+            return f"the rebalance to end (the group is {found.metadata.state.value})"
+        return ""
+
+    def _made(self, present: Mode | Malformed | None) -> Mode:
+        """What is to be written; who resumes leaves the rest as it is."""
+        if isinstance(present, Malformed):
+            raise RefusedError(
+                f"the mode of the group {self.group} cannot be read ({present.reason}): say it anew"
+                f" with zkcoord groups mode {argument(self.group)}"
+            )
+        if present is not None and present.kind is not GroupMode.COORDINATED:
+            raise RefusedError(self._shared(present))
+        return replace(present or Mode(GroupMode.COORDINATED), paused=self.paused, by=self.by)
+
+    def _shared(self, mode: Mode) -> str:
+        return (
+            f"the group {self.group} is in mode {mode.kind.value}, and nobody can stop the old"
+            " consumers that it is shared with: only a coordinated group can be paused"
+        )
+
+    def _allowed(self, found: GroupSnapshot) -> None:
+        """What stands against a pause."""
+        led = found.led.members if found.led is not None else ()
+        if led or found.pinned == Machine.CLIENT_LED.value:
+            whose = (
+                f"has members that one of them leads ({some(sorted(m.member_id for m in led))})"
+                if led
+                else "is pinned client-led"
+            )
+            raise RefusedError(
+                f"the group {self.group} {whose}, so a client assigns, not the coordinator: stop"
+                " its clients instead"
+            )
+        bad = [one for one in found.malformed if one.what == "mode"]
+        self._made(bad[0] if bad else found.mode)
+        old = sorted(name for name, member in found.members.items() if member.legacy)
+        if old:
+            raise RefusedError(
+                f"old consumers are in the group {self.group} ({some(old)}), and nobody can stop"
+                " them: stop their processes first"
+            )
