@@ -32,6 +32,7 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.private_files import private, private_folder
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
+from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
 JOURNAL, ZOOKEEPER_BACKUP, KAFKA_BACKUP = (
@@ -188,26 +189,41 @@ def read_journal(folder: Path) -> JournalTold:
 def told_in(folder: Path) -> JournalTold:
     """The same; `JournalTold.run` is empty where a crash left no whole line."""
     told = JournalTold()
-    for record in _records(folder / JOURNAL):
+    try:
+        _tell(told, folder / JOURNAL)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(folder / JOURNAL, f"{type(error).__name__}: {error}") from error
+    return told
+
+
+def _tell(told: JournalTold, journal: Path) -> None:
+    for record in _records(journal):
         kind = record.get("kind")
         if kind == "run":
+            _of(record["time_ms"], int)
             told.run = record
         elif kind == "began":
             began = Began(
-                record["group"],
+                _of(record["group"], str),
                 _flat(record["zookeeper"]),
                 _flat(record["kafka"]),
-                record["notes"],
+                {topic: _of(note, str) for topic, note in record["notes"].items()},
                 tuple(_changed(raw) for raw in record["changes"]),
             )
             told.first.setdefault(began.group, began)
             told.latest[began.group] = began
             told.done.discard(began.group)
         elif kind == "done":
-            told.done.add(record["group"])
+            told.done.add(_of(record["group"], str))
         elif kind == "ended":
             told.ended = True
-    return told
+
+
+def _damaged(journal: Path, why: object) -> RefusedError:
+    return RefusedError(
+        f"{journal} is damaged ({why}): restore by hand from {ZOOKEEPER_BACKUP} and {KAFKA_BACKUP}"
+        " beside it"
+    )
 
 
 def damage(folder: Path, told: JournalTold) -> str:
@@ -283,10 +299,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             " there are"
         ) from error
     except ValueError as error:
-        raise RefusedError(
-            f"{path} is damaged ({error}): restore by hand from {ZOOKEEPER_BACKUP} and"
-            f" {KAFKA_BACKUP} beside it"
-        ) from error
+        raise _damaged(path, error) from error
 
 
 def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
@@ -298,7 +311,7 @@ def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 def _flat(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {
-        TopicPartition(topic, int(partition)): offset
+        TopicPartition(topic, int(partition)): _of(offset, int)
         for topic, partitions in nested.items()
         for partition, offset in partitions.items()
     }
@@ -319,7 +332,19 @@ def _change(change: Change) -> list[Any]:
     return ["kafka", change.tp.topic, change.tp.partition, change.before, change.after]
 
 
+def _of(value: Any, *kinds: type) -> Any:
+    if type(value) not in kinds:
+        raise TypeError(f"{shown(str(value))} stands where it cannot be")
+    return value
+
+
 def _changed(raw: Sequence[Any]) -> Change:
+    numbers = raw[3:] if raw[0] != "note" else raw[4:]
+    for value in numbers:
+        _of(value, int, type(None))
+    for value in raw[1:2] if raw[0] != "note" else raw[1:4]:
+        _of(value, str)
+    _of(raw[2], str if raw[0] == "note" else int)
     if raw[0] == "zookeeper":
         return ZkOffset(TopicPartition(raw[1], raw[2]), raw[3], raw[4], raw[5])
     return (

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from migrations.model import NAMES_SHOWN_MAX, GroupNow
 from zkcoord.admin.common import some
 from zkcoord.core.model import TopicPartition
+from zkcoord.words import counted
 
 Offsets = Mapping[TopicPartition, int]
 SUSPICIOUS_PARTITIONS = 3
@@ -37,8 +38,8 @@ def live_in_zookeeper(now: GroupNow) -> list[str]:
     if not found and now.owned:
         found = [
             (
-                f"{now.owned} partitions still have an owner node in ZooKeeper, though nobody is"
-                " registered: wait until those sessions end"
+                f"{counted(now.owned, 'partition', 'has')} an owner node in ZooKeeper still,"
+                " though nobody is registered: wait until those sessions end"
             )
         ]
     return found

@@ -18,6 +18,7 @@ from migrations.writing import OffsetsWriter, still_to_do
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync.client import SyncClient
 
@@ -100,7 +101,9 @@ class Worker:
                 kafka,
                 stack.enter_context(LogOffsets(self._where.servers, self._where.security)),
             )
-            self.writer = OffsetsWriter(self.client, self.stores, self._where.zk.acl)
+            self.writer = OffsetsWriter(
+                self.client, self.stores, AclsThere(self.client, self._where.zk)
+            )
             self._stack = stack.pop_all()
         return self
 

@@ -14,6 +14,7 @@ from migrations.steps import MigrationStep
 from zkcoord.admin.offsets.time_spec import shown_time
 from zkcoord.cli.groups_text import MISSING
 from zkcoord.text_table import table
+from zkcoord.words import counted
 
 COLUMNS = (("GROUP", 25), ("STATE", 12), ("ZOOKEEPER", 10), ("KAFKA", 10), ("UNCHANGED", 0))
 RUN_COLUMNS = (("RUN", 40), ("STARTED", 25), ("GROUPS", 8), ("DONE", 8), ("ENDED", 0))
@@ -82,7 +83,9 @@ def table_of(outcomes: Sequence[GroupOutcome], verbose: bool) -> str:
         )
     counts = figures(outcomes)
     said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts.get(state))
-    return "\n".join([*lines, f"{len(outcomes)} groups" + (f": {said}" if said else "")]) + "\n"
+    return (
+        "\n".join([*lines, counted(len(outcomes), "group") + (f": {said}" if said else "")]) + "\n"
+    )
 
 
 def _shown(change: Change) -> str:

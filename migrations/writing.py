@@ -15,16 +15,14 @@ from collections.abc import Sequence
 from migrations.model import Change, GroupNow, KafkaOffset, ZkNote, ZkOffset
 from migrations.stores import Stores
 from zkcoord.admin.common import some, write_refused
-from zkcoord.admin.offsets.reset import CONFLICTS, make
+from zkcoord.admin.offsets.reset import CONFLICTS, make_missing
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
-    AclEntry,
     Committed,
     Create,
     Delete,
-    GetChildren,
-    Missing,
     Op,
     Rejected,
     SetData,
@@ -43,7 +41,7 @@ Unit = tuple[Change, ...]
 class OffsetsWriter:
     """For one thread."""
 
-    def __init__(self, client: SyncClient, stores: Stores, acl: tuple[AclEntry, ...]) -> None:
+    def __init__(self, client: SyncClient, stores: Stores, acl: AclOf) -> None:
         self.client = client
         self.stores = stores
         self.acl = acl
@@ -93,7 +91,7 @@ class OffsetsWriter:
         if isinstance(change, ZkNote):
             path = LAYOUT.offset_topic(group, change.topic)
             return (
-                Create(path, change.after.encode(), acl=self.acl)
+                Create(path, change.after.encode(), acl=self.acl(path))
                 if change.version is None
                 else SetData(path, change.after.encode(), change.version)
             )
@@ -103,7 +101,7 @@ class OffsetsWriter:
             return Delete(path, change.version if change.version is not None else -1)
         data = encode_offset(change.after)
         return (
-            Create(path, data, acl=self.acl)
+            Create(path, data, acl=self.acl(path))
             if change.version is None
             else SetData(path, data, change.version)
         )
@@ -128,11 +126,7 @@ class OffsetsWriter:
                 wanted.update(
                     dict.fromkeys(parent for parent in parents(path) if parent not in own)
                 )
-        for path, answer in zip(
-            wanted, self.client.read([GetChildren(path) for path in wanted]), strict=False
-        ):
-            if isinstance(answer, Missing):
-                make(self.client, Create(path, b"", acl=self.acl))
+        make_missing(self.client, dict.fromkeys(wanted, b""), self.acl)
 
 
 def _units(changes: Sequence[Change]) -> list[Unit]:

@@ -278,13 +278,15 @@ class CloseSession:
 class Join:
     """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when
     the connection is lost. `first`: this consumer was never registered before, so a static member
-    may take its instance over from another process; later it is the one to go.
+    may take its instance over from another process; later it is the one to go. `ended`: how its
+    membership before ended (`MembershipEnd`; "": it ended it itself, or there was none).
     """
 
     name: str
     subscription: Subscription
     user_data: str = ""
     first: bool = True
+    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ class GroupMember:
     def step(self, event: ev.MemberEvent) -> list[ev.MemberAction]:
         """One event in, actions out, to be taken in order."""
         actions = self.outbox.begin_step()
+        self._was_due(event.now_ms)
         self._handle(event)
         self.announcements.announce_started(event.now_ms)
         self.proofs.report_lapse(event.now_ms)
@@ -109,6 +110,16 @@ class GroupMember:
         self.lease = self.proofs.published()
         self.snapshot = MemberSnapshot.of(self.state)
         return actions
+
+    def _was_due(self, now_ms: int) -> None:
+        """A step that comes later than it was due says how long this thread stood still; of no
+        interest any more once membership was proved by what was sent after that.
+        """
+        session, due_ms = self.session, self.next_wake_ms()
+        if session.proof_ms is not None and session.proof_ms >= session.stood_until_ms:
+            session.stood_still_ms = 0
+        if due_ms is not None and now_ms - due_ms > session.stood_still_ms:
+            session.stood_still_ms, session.stood_until_ms = now_ms - due_ms, now_ms
 
     def next_wake_ms(self) -> int | None:
         """When a `MemberTick` may have something to do; None = only after an event."""

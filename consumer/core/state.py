@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from zkcoord.core.error_codes import MembershipEnd
 from zkcoord.core.model import Command, Subscription, TopicPartition
 
 from .in_progress import CommandInProgress, DueWrite, InFlightKind, Intent, RequestInFlight
@@ -154,6 +155,14 @@ class SessionState:
     release_by_ms: int | None = None
     """When everything that is held must be given up (ms; None: nothing is being released)."""
 
+    stood_still_ms: int = 0
+    """The longest time by which a step came too late since the latest proof: so long this thread
+    stood still, for whatever reason. Changed by `GroupMember`.
+    """
+
+    stood_until_ms: int = 0
+    """When that step came (ms). Changed by `GroupMember`."""
+
     def is_in_flight(self, kind: InFlightKind) -> bool:
         """Whether the request under way is of this kind."""
         return self.in_flight is not None and self.in_flight.kind is kind
@@ -203,6 +212,11 @@ class MemberState:
 
     rejoin_after_ms: int = 0
     """How long the next session has to wait (ms). Changed by `Sessions`."""
+
+    ended: MembershipEnd | None = None
+    """How the membership before ended, until the next one has begun (None: its application ended
+    it, or there was none). Changed by `Sessions`.
+    """
 
     rebalance_failed: bool = False
     """That the group cannot be rebalanced was reported. Changed by `Announcements`."""

@@ -17,11 +17,18 @@ from consumer.gateway.relay.tls_options import check_names, demands_login, gatew
 from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from zkcoord.config.kafka_security import security_options
 from zkcoord.config.option_spec import Use
-from zkcoord.config.settings import ClusterOptions, http_options, log_options, zk_options
+from zkcoord.config.settings import (
+    ClusterOptions,
+    http_options,
+    log_options,
+    open_notes,
+    zk_options,
+)
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import layout_named
+from zkcoord.znodes.patterns import LOOK_AROUND, NO_LOOK_AROUND
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     tls = gateway_tls(settings, security)
     logs = Logs(log_options(settings))
     sys.unraisablehook = report_names
-    for note in (*notes(security), *filter(None, (too_few,))):
+    for note in (*notes(security), *open_notes(settings, zk), *filter(None, (too_few,))):
         log.warning("%s", note)
     try:
         named = ClusterOptions(servers=tuple(map(str, options.brokers)), security=security)
@@ -185,5 +192,5 @@ def _patterns(settings: Settings, option: str) -> tuple[Any, ...]:
         why = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise ConfigurationError(
             f"{settings.where(option)} {shown(text)} has a part that is no regular"
-            f" expression ({shown(why)})"
+            f" expression ({NO_LOOK_AROUND if LOOK_AROUND.search(text) else shown(why)})"
         ) from error

@@ -378,7 +378,7 @@ class MemberDriver:
             self.layout,
             self.options,
             join,
-            self.multis.registration(join.subscription, join.user_data),
+            self.multis.registration(join.subscription, join.user_data, join.ended),
             self.clock,
             self._when(port, self._joined),
             self.acl,

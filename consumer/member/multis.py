@@ -71,6 +71,7 @@ class MemberMultis:
         self.wall_clock = wall_clock
         # What ZooKeeper granted to the session that registers; set by the driver before.
         self.session_timeout_ms = 0
+        self.ended = ""
 
     def of(self, action: ev.MemberWrite, name: str) -> MemberMulti:
         """The multi that does this, for the member that is registered as `name`."""
@@ -105,10 +106,13 @@ class MemberMultis:
                 assert_never(action)
         return MemberMulti(tuple(ops), stores)
 
-    def registration(self, subscription: Subscription, user_data: str) -> bytes:
+    def registration(
+        self, subscription: Subscription, user_data: str, ended: str | None = None
+    ) -> bytes:
         """What the registration's node says. An instance that wants nothing leaves nothing behind
-        that would have to wait for it.
+        that would have to wait for it. `ended` is said until the next one is (None: as before).
         """
+        self.ended = self.ended if ended is None else ended
         o = self.options
         wants = bool(subscription.topics) or subscription.pattern is not None
         return codec.encode_registration(
@@ -125,6 +129,7 @@ class MemberMultis:
             host=o.host,
             library=o.library,
             gateway=o.gateway,
+            ended=self.ended,
             session_timeout_ms=self.session_timeout_ms,
         )
 

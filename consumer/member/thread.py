@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from consumer.core.messages import Close, FromFetcher, ToFetcher
+from consumer.core.messages import Close, FromFetcher, NoticeKind, ToFetcher
 from consumer.core.options import MemberOptions
 from consumer.member.driver import MemberDriver
+from consumer.member.joining.open_nodes import OpenNodes
 from consumer.member.joining.unserved_asks import unserved_asks
 from consumer.member.metrics import MemberMetrics
 from consumer.member.quorum_probe import QuorumProbe
@@ -145,6 +146,9 @@ class MemberThread:
             )
             if self.member.failsafe
             else None
+        )
+        self._open_nodes = OpenNodes(
+            zk, self.layout, was_said=options.config["zookeeper_acl"] is not None
         )
         self.driver = MemberDriver(
             ensemble,
@@ -312,3 +316,5 @@ class MemberThread:
 
     def _journal(self, record: dict[str, Any]) -> None:
         log.debug("%s", record)
+        if record["kind"] == NoticeKind.REGISTERED.value:
+            self._open_nodes.registered(self.driver.port)

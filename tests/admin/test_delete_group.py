@@ -146,8 +146,7 @@ def test_what_a_sink_has_committed_must_be_visible_first(
     status, _, err = run("billing", "--execute")
     assert (
         status == 1
-        and "1 batches of the group billing are committed, and their files are not visible yet"
-        in err
+        and "the group billing has committed batches whose files are not visible yet (1)" in err
     )
     assert set(before) <= set(tree(here, "billing"))
     here.client.delete(layout.publication("billing", "8589934601-17"))
@@ -177,8 +176,8 @@ def test_what_is_nobodys_does_not_keep_a_group(
     status, _, err = run("billing")
     assert (status, err) == (
         0,
-        "zkcoord groups: 2 registrations of billing are persistent, so they are no members, and go"
-        " with it: bad\\u202ename, junk\n"
+        "zkcoord groups: persistent registrations of billing, which are no members, go with it:"
+        " bad\\u202ename, junk\n"
         "zkcoord groups: nothing was deleted; add --execute\n",
     )
     status, _, err = run("billing", "--execute")
@@ -227,16 +226,16 @@ def test_batches_that_nobody_can_read_go_when_that_is_said(
     status, out, err = run("billing", "--execute")
     assert (status, out) == (1, "")
     assert (
-        f"2 nodes of {layout.publications('billing')} cannot be read (8589934601-17, junk): if they"
-        " were batches of a sink, nobody can make their files visible; add --unreadable to delete"
-        " them with the group (nothing was deleted)"
+        f"{layout.publications('billing')} has nodes that cannot be read (8589934601-17, junk):"
+        " if they were batches of a sink, nobody can make their files visible; add --unreadable to"
+        " delete them with the group (nothing was deleted)"
     ) in err
     here.put(
         layout.publication("billing", "8589934601-18"),
         encode_publication(Publication("file:/out", "staged/m", "0" * 64)),
     )
     status, out, err = run("billing", "--execute", "--unreadable")
-    assert (status, out) == (1, "") and "1 batches of the group billing are committed" in err
+    assert (status, out) == (1, "") and "the group billing has committed batches" in err
     here.client.delete(layout.publication("billing", "8589934601-18"))
     assert run("billing", "--execute", "--unreadable")[0] == 0 and tree(here, "billing") == []
 
@@ -253,7 +252,7 @@ def test_a_refusal_is_one_sentence(
     assert err.splitlines()[:-1] == [
         "zkcoord groups: waiting for the coordinator to take back commands of billing"
     ]
-    assert "1 commands of the coordinator to the group billing are outstanding" in err
+    assert "1 command is outstanding from the coordinator to billing" in err
 
 
 def test_offsets_alone_are_kept_and_the_group_is_known(
@@ -292,7 +291,8 @@ def test_members_refuse_it_and_no_other_group_is_deleted_then(here: World, run: 
         and tree(here, "audit") == before
     )
     status, out, err = run("billing")
-    assert status == 0 and rows(out)["registrations"] == 1 and "billing_a" in err
+    assert status == 1 and rows(out)["registrations"] == 1 and "billing_a" in err
+    assert "(nothing was deleted)" in err
 
 
 def test_an_owner_whose_session_lives_refuses_it_and_one_of_nobody_does_not(
@@ -317,7 +317,7 @@ def test_commands_of_a_coordinator_that_leads_refuse_it_and_those_of_one_that_is
     status, _, err = run("billing", "--execute")
     assert (
         status == 1
-        and "1 commands" in err
+        and "1 command is" in err
         and len(here.client.get_children(layout.channel("billing", "gone"))) == 1
     )
     here.client.delete(layout.leader)
@@ -335,7 +335,7 @@ def test_commands_are_not_deleted_when_the_time_for_them_ends_between_two_looks(
             client, layout, "billing", False, lambda: next(left), lambda: None, Progress("test")
         ).execute()
     assert (
-        "1 commands" in done.refusal
+        "1 command is" in done.refusal
         and not done.counts
         and len(here.client.get_children(layout.channel("billing", "gone"))) == 1
     )

@@ -22,6 +22,7 @@ from zkcoord.check.rules import CheckFinding, markdown
 from zkcoord.cli.main import main
 from zkcoord.errors import RefusedError
 from zkcoord.stack.servers import ZooKeeperServer
+from zkcoord.zk.kazoo_port import connection
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import Layout
@@ -414,6 +415,23 @@ def test_a_name_that_no_group_can_have_is_named(here: OldWorld, run: Run) -> Non
     assert seen["seen"]["groups"] == 1
     out = run("--only", "bad*")[1]
     assert "WARNING group-name  group bad\\u202ename\n  /consumers/bad\\u202ename: " in out
+
+
+def test_what_is_too_large_to_be_answered_is_no_missing_right(
+    here: OldWorld, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names may be of a megabyte each: who was told of credentials looked for the fault there."""
+    monkeypatch.setattr(connection, "FRAME_BYTES_MAX", 2 * 1024 * 1024)
+    for number in range(5):
+        name = f"{'x' * 500_000}{number}"
+        here.client.create(f"/consumers/huge/ids/{name}", b"", makepath=True)
+    status, out, err = run("--json", "--only", "huge")
+    assert status == 1, err
+    assert found(out) == {("answer-too-large", "huge"): "/consumers/huge/ids"}
+    assert "/consumers/huge/ids holds" in err and "(TooLarge)" in err and "delete" in err
+    assert "NoAuth" not in err and "credentials" not in err
+    status, out, _ = run("--only", "huge")
+    assert "fix: delete what is nobody's there" in out and "ACL" not in out
 
 
 def test_who_may_not_be_seen_may_be_registered(here: OldWorld, run: Run) -> None:

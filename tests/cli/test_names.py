@@ -18,6 +18,9 @@ from zkcoord.cli.main import main
 from zkcoord.core.model import GroupState
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
 
+EARLIER = "987654321.earlier"
+"""Of a transaction that has not been: the first topic of a server may be of the seventh."""
+
 
 def test_a_topic_that_the_group_has_nothing_of(
     zk_hosts: str, capsys: pytest.CaptureFixture[str]
@@ -87,8 +90,8 @@ def test_names_that_no_group_can_have_are_named_beside_the_list(
             out, err = capsys.readouterr()
             assert "billing" in out and "yyy" not in out
             assert err.startswith(
-                f"zkcoord groups: 3 nodes in {here.layout.groups_root} have names that no group can"
-                " have, and are not listed: 'bad\\u202ename', 'ids', 'yyy"
+                f"zkcoord groups: 3 names in {here.layout.groups_root} can be no group's, not"
+                " listed: 'bad\\u202ename', 'ids', 'yyy"
             ) and err.endswith("see zkcoord check\n")
             assert err.count("\n") == 1
 
@@ -144,15 +147,14 @@ def test_a_topic_that_has_no_offsets_to_accept(
         here.group("billing", GroupState.EMPTY, topics=("orders",))
         here.offset("billing", "orders", 0, 5)
         parent = here.layout.offset_topic("billing", "orders")
-        here.client.set(parent, encode_incarnation(OffsetsOf("7.earlier")))
+        here.client.set(parent, encode_incarnation(OffsetsOf(EARLIER)))
         accept = ["offsets", "accept", "billing", "--zookeeper", zk_hosts]
         accept += ["--topic", "orders", "--topic", "empty", "--execute"]
         assert main(accept) == 1
         assert (
-            "the group billing has no offsets of empty: correct --topic (1 of 1 topics were"
-            " accepted)"
+            "the group billing has no offsets of empty: correct --topic (1 of 1 topic was accepted)"
         ) in capsys.readouterr().err
-        assert here.client.get(parent)[0] != encode_incarnation(OffsetsOf("7.earlier"))
+        assert here.client.get(parent)[0] != encode_incarnation(OffsetsOf(EARLIER))
 
 
 @pytest.mark.parametrize(

@@ -176,12 +176,18 @@ def test_each_aim_is_stored(
 def test_the_version_moves_only_with_the_value_and_a_made_topic_node_says_whose_offsets_they_are(
     here: World, topic: str, run: Run
 ) -> None:
-    run("offsets", "reset", "billing", "--topic", f"{topic}:0,1", "--to-offset", "7", "--execute")
+    reset = ("offsets", "reset", "billing", "--topic", f"{topic}:0,1", "--to-offset", "7")
+    status, _, err = run(*reset, "--execute")
+    assert status == 0 and "1 partition was reset; of 1 that is stored already" in err
     assert (stored(here, topic, 0), stored(here, topic, 1), stored(here, topic, 2)) == (
         (7, 1),
         (7, 0),
         None,
     )
+    status, _, err = run(*reset, "--execute")
+    assert status == 0 and "reset" not in err and "2 partitions are to have is stored" in err
+    rows_again = json.loads(run(*reset, "--execute", "--json")[1])["partitions"]
+    assert [(row["written"], row["there_already"]) for row in rows_again] == [(True, True)] * 2
     status, _, err = run(
         "offsets", "reset", "fresh", "--topic", topic, "--to-offset", "3", "--execute"
     )
@@ -229,7 +235,7 @@ def test_what_is_stored_of_a_partition_that_kafka_has_not_holds_nothing_up(
     parent = here.layout.offset_topic("billing", topic)
     here.client.set(parent, encode_incarnation(OffsetsOf("7.earlier")))
     status, out, err = run("offsets", "accept", "billing", "--all-topics", "--execute")
-    assert status == 0 and "1 topics were accepted" in err and f"{topic}-17" in err
+    assert status == 0 and "1 topic was accepted" in err and f"{topic}-17" in err
     assert here.client.get(stray)[0] == b"4"
     status, _, err = run("offsets", "reset", "billing", "--topic", f"{topic}:17", "--to-latest")
     assert status == 1 and f"Kafka has no partition {topic}-17: leave it out" in err
@@ -240,7 +246,12 @@ def test_members_refuse_it_and_an_owner_without_registration_too(
 ) -> None:
     here.member("billing", "billing_a", {topic: 1})
     status, out, err = run("offsets", "reset", "billing", "--topic", topic, "--to-earliest")
-    assert status == 0 and rows(out) and "billing_a live" in err and "--live" in err
+    assert status == 1 and rows(out) and "has members (billing_a)" in err and "--live" in err
+    assert "(nothing was written)" in err
+    status, out, err = run(
+        "offsets", "reset", "billing", "--topic", topic, "--to-earliest", "--export"
+    )
+    assert (status, err) == (0, ""), "an export is no dry run"
     status, _, err = run(
         "offsets", "reset", "billing", "--topic", topic, "--to-earliest", "--execute"
     )
@@ -648,11 +659,13 @@ def test_offsets_of_a_moved_ensemble_are_accepted(here: World, topic: str, run: 
         and here.client.get(parent)[0] == b"7.earlier"
     )
     here.member("billing", "billing_a", {topic: 1})
+    status, out, err = run("offsets", "accept", "billing", "--topic", topic)
+    assert status == 1 and rows(out) and "billing_a" in err and "(nothing was written)" in err
     status, _, err = run("offsets", "accept", "billing", "--topic", topic, "--execute")
     assert (
         status == 1
         and "billing_a" in err
-        and "0 of 1 topics" in err
+        and "0 of 1 topic" in err
         and here.client.get(parent)[0] == b"7.earlier"
     )
     here.client.delete(here.layout.registration("billing", "billing_a"))

@@ -270,6 +270,8 @@ def test_what_is_wrong_is_refused_with_what_to_write(
         ("z.json", '{"zookeper": "a"}', ("'zookeper' in", "write zookeeper")),
         ("z.json", '{"xyzzy": 1}', ("'xyzzy' in", "--help")),
         ("z.json", '{"coordinator": {"http": true}}', ("'coordinator' in", "is a table")),
+        ("z.json", '{"zookeeper": null}', ("zookeeper in", "is null: leave it out, or write HOST")),
+        ("z.json", "null", ("one table of options",)),
         ("z.json", '{"debounce_ms": [1]}', ("debounce_ms in", "not a single value")),
         ("z.json", '{"debounce_ms": true}', ("debounce_ms in", "whole number")),
         ("z.json", '{"debounce_ms": 1.5}', ("debounce_ms in", "whole number")),

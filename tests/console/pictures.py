@@ -161,6 +161,8 @@ class ToldPages:
         groups: Iterable[GroupSnapshot] = (),
         records: Iterable[dict[str, Any]] = (),
         folder: Path | None = None,
+        may_act: bool = False,
+        replayer: Any = None,
     ) -> None:
         self.picture = picture(lines)
         self.asker = FakeAsker(groups)
@@ -169,7 +171,15 @@ class ToldPages:
         asker: Any = self.asker
         self.checked = Checked()
         checker: Any = SimpleNamespace(newest=lambda: self.checked)
-        self.pages = Pages(lambda: self.picture, self.happenings, asker, checker, "zk1:2181/kafka")
+        self.pages = Pages(
+            lambda: self.picture,
+            self.happenings,
+            asker,
+            checker,
+            "zk1:2181/kafka",
+            may_act,
+            replayer,
+        )
 
 
 def journal_file(folder: Path) -> Path:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import importlib.util
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.console.browser import NIGHTLY, Browser
 from tests.console.http.served import PATIENCE_S, Served, served
 from tests.console.pictures import (
     HOSTILE,
@@ -29,69 +27,9 @@ from zkcoord.core.model import GroupState
 from zkcoord.health.rules import HealthVerdict
 from zkcoord.zk.clock import wall_ms
 
-PROGRAMS = ("chromium", "chromedriver")
-MISSING = [name for name in PROGRAMS if shutil.which(name) is None] + [
-    name for name in ("selenium",) if importlib.util.find_spec(name) is None
-]
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.skipif(bool(MISSING), reason=f"no browser to drive: {', '.join(MISSING)} missing"),
-]
+pytestmark = NIGHTLY
 PAGES = ("", "group?name=billing", "topic?name=orders", "coordinator", "none", "group?name=nobody")
 HOP = frozenset({"connection", "transfer-encoding", "keep-alive"})
-
-
-class Browser:
-    """Chromium without a window, and what its console said."""
-
-    def __init__(self) -> None:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-
-        options = webdriver.ChromeOptions()
-        options.binary_location = str(shutil.which("chromium"))
-        for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver: Any = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-
-    def open(self, address: str, width: int = 1200, dark: bool = False) -> None:
-        """This page, of which no script of its own is left to load."""
-        command = self.driver.execute_cdp_cmd
-        sizes = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-        command("Emulation.setDeviceMetricsOverride", sizes)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        command("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self.driver.get(address)
-
-    def js(self, script: str, *arguments: object) -> Any:
-        return self.driver.execute_script(f"return {script}", *arguments)
-
-    def shows(self, selector: str, text: str) -> None:
-        """Wait until an element has this text."""
-        script = "[...document.querySelectorAll(arguments[0])].map((e) => e.textContent).join('|')"
-        wait_until(lambda: text in self.js(script, selector), PATIENCE_S, f"{text!r} in {selector}")
-
-    def keys(self, *keys: str) -> None:
-        """To whatever has the focus."""
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        ActionChains(self.driver).send_keys(*keys).perform()
-
-    def complaints(self) -> list[str]:
-        """Of the browser, since the last call; not of pages that are not there."""
-        return [
-            entry["message"]
-            for entry in self.driver.get_log("browser")
-            if "the server responded with a status of 404" not in entry["message"]
-        ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = Browser()
-    yield found
-    found.driver.quit()
 
 
 @pytest.fixture

@@ -395,7 +395,17 @@ def test_a_row_comes_out_of_any_record() -> None:
         True,
         "x" * 1_000,
     ]
-    for kind in ("rebalance", "term", "evicted", "malformed", "broker", "lost", "\x1bodd"):
+    for kind in (
+        "rebalance",
+        "term",
+        "evicted",
+        "malformed",
+        "broker",
+        "lost",
+        "members",
+        "trouble",
+        "\x1bodd",
+    ):
         for value in odd:
             keys = (
                 "group",
@@ -414,6 +424,10 @@ def test_a_row_comes_out_of_any_record() -> None:
                 "what",
                 "name",
                 "records",
+                "joined",
+                "left",
+                "trouble",
+                "evidence",
             )
             cells = row(
                 {"t": 10**30 if value == 10**30 else 5, "kind": kind, **dict.fromkeys(keys, value)}

@@ -81,7 +81,7 @@ class Group:
     def says(self, machine: Machine) -> None:
         """An operator's word."""
         with SyncClient(ZkOptions(self.hosts)) as client:
-            set_machine(client, Layout.DRAFT, self.name, Pin(machine, "me"), OPEN_ACL)
+            set_machine(client, Layout.DRAFT, self.name, Pin(machine, "me"), lambda path: OPEN_ACL)
 
     def is_run_by(self, machine: Machine) -> None:
         """Wait for it."""

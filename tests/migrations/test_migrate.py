@@ -30,7 +30,7 @@ def test_there_and_back(stores: BothStores, run: Run) -> None:
     group = stores.group("billing", THERE)
     assert run("verify", "1", "--only", group)[0] == 1
     status, out, err = run("apply", "1")
-    assert status == 0 and "1 groups: 1 done" in out and "backup and journal are in" in err
+    assert status == 0 and "1 group: 1 done" in out and "backup and journal are in" in err
     assert stores.mark(group) == stores.incarnation() and stores.in_zookeeper(group) == THERE
     assert run("verify", "1")[0] == 0 and run("verify", "2")[0] == 1
     status, out, _ = run("apply", "coordinated-to-kafka", "--verbose")
@@ -110,7 +110,7 @@ def test_nothing_is_done_while_the_other_protocol_is_live(
         assert stores.in_kafka(group) == {}
         left_behind(old, group, stores.topic)
         status, out, _ = run("apply", "2", "--only", group)
-        assert status == 1 and "1 partitions still have an owner node" in out
+        assert status == 1 and "1 partition has an owner node" in out
     assert run("apply", "2", "--only", group)[0] == 0 and stores.in_kafka(group) == THERE
 
 

@@ -204,7 +204,7 @@ def test_step_2_copies_what_differs() -> None:
 def test_step_2_needs_everybody_to_stop(who: dict[str, object], rollback: bool) -> None:
     plan = STEP_2.plan(rollback)(now({0: 5}, {0: 5}, **who), CHOSEN)
     assert len(plan.live) == 1 and not plan.refusals
-    assert ("1 partitions still have an owner node" if "owned" in who else "a") in plan.live[0]
+    assert ("1 partition has an owner node" if "owned" in who else "a") in plan.live[0]
 
 
 def test_step_2_moves_no_store_back_in_silence() -> None:

@@ -389,7 +389,9 @@ def test_a_recording_that_was_changed_is_refused_by_its_line(
     assert changed != lines
     assert main(["replay", "-q", str(written(tmp_path, changed))]) == 1
     err = capsys.readouterr().err
-    assert "is nothing that a coordinator is told (KeyError)" in err and err.count("\n") == 1
+    assert (
+        "is nothing that a coordinator is told or says (KeyError)" in err and err.count("\n") == 1
+    )
 
 
 def test_without_a_path_it_is_the_journals_folder(

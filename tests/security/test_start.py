@@ -132,7 +132,7 @@ def test_who_may_not_mend_is_told_so(zk_hosts: str, capsys: pytest.CaptureFixtur
         and f"{CONSUMERS}: digest:app lacks r\n" in capsys.readouterr().out
     )
     assert main(["acl", "apply", "--execute", *viewer]) == 1
-    assert "does not let this client change 1 nodes" in capsys.readouterr().err
+    assert "does not let this client change 1 node " in capsys.readouterr().err
 
 
 def test_a_secured_coordinator_leads(tmp_path: Path, coordinator: tuple[str, ...]) -> None:

@@ -69,6 +69,15 @@ def test_names_of_members_and_of_other_nodes() -> None:
     assert not names.is_node("x" * (names.NODE_CHARS_MAX + 1))
 
 
+def test_what_is_kept_of_a_name_that_is_too_long_is_no_nodes_name() -> None:
+    longest = "x" * names.MEMBER_CHARS_MAX
+    assert names.kept(longest) == longest
+    one, other = names.kept(f"{longest}a"), names.kept(f"{longest}b")
+    assert one != other and len(one) < 200 and "641 characters" in one
+    assert not names.is_member(one) and not names.is_node(one) and names.kept(one) == one
+    assert len(names.kept("\ud800" * 1_000)) < 200
+
+
 @pytest.mark.parametrize(
     ("text", "good"),
     [

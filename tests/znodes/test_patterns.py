@@ -157,6 +157,17 @@ def test_the_shortest_expression_and_the_largest_program(monkeypatch: pytest.Mon
     compiled.cache_clear()
 
 
+@pytest.mark.parametrize("regex", ["(?!__).*", "a(?=b).*", ".*(?<!x)", "(?<=x)y"])
+def test_who_looks_ahead_is_told_what_to_write(regex: str) -> None:
+    found = compiled(regex)
+    assert isinstance(found, Malformed)
+    assert "no look-ahead" in found.reason and "(_?[^_].*|_)" in found.reason
+    instead = compiled("(_?[^_].*|_)")
+    assert not isinstance(instead, Malformed)
+    for topic in ("a", "_", "_a", "a__b", "__", "__consumer_offsets"):
+        assert (instead.fullmatch(topic) is None) is topic.startswith("__")
+
+
 def test_why_re2_refuses_an_expression(capfd: pytest.CaptureFixture[str]) -> None:
     """It says so itself, in the reason only."""
     compiled.cache_clear()

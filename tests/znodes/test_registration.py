@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.znodes import strategies
+from zkcoord.core.error_codes import EndKind, MembershipEnd, parse_end
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes.codec import decode_registration, encode_registration
@@ -56,6 +57,7 @@ def test_round_trip(
         host=text,
         library=text,
         gateway=text,
+        ended=text,
     )
     wanted = Member(
         name,
@@ -73,6 +75,7 @@ def test_round_trip(
         text,
         library=text,
         gateway=text,
+        ended=text,
     )
     assert decode_registration(name, data, stat) == wanted
 
@@ -80,12 +83,21 @@ def test_round_trip(
 def test_what_gateways_say_of_clients_is_in_their_registrations_alone_and_bounded() -> None:
     subscription = Subscription({"t": 1})
     document = json.loads(encode_registration(subscription, timestamp_ms=1))
-    assert not {"library", "gateway"} & set(document)
-    for key in ("library", "gateway"):
+    assert not {"library", "gateway", "ended"} & set(document)
+    for key in ("library", "gateway", "ended"):
         for bad in (7, None, "x" * 256, "a\nb", ["x"]):
             data = json.dumps({**document, key: bad}).encode()
             found = decode_registration("c", data, STAT)
             assert isinstance(found, Malformed) and key in found.reason
+
+
+def test_how_a_membership_ended_is_read_as_it_was_written() -> None:
+    for kind in EndKind:
+        end = MembershipEnd(kind, 12_345)
+        assert parse_end(str(end)) == end
+    for text in ("", "session", "session ", "session -1", "session 1.5", "session x", "else 5"):
+        assert parse_end(text) is None
+    assert parse_end("session " + "9" * 13) is None and parse_end("session ٣") is None
 
 
 def test_topics_that_fit_can_be_registered_whatever_else_is_said() -> None:
@@ -102,6 +114,7 @@ def test_topics_that_fit_can_be_registered_whatever_else_is_said() -> None:
         host=text,
         library=text,
         gateway=text,
+        ended=str(MembershipEnd(EndKind.POLL, 10**12 - 1)),
         grace_ms=INT32_MAX,
         rebalance_timeout_ms=INT32_MAX,
         session_timeout_ms=INT32_MAX,

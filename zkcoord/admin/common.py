@@ -9,6 +9,7 @@ after a sync.
 from __future__ import annotations
 
 import getpass
+import os
 import shlex
 import shutil
 import socket
@@ -41,6 +42,8 @@ from zkcoord.znodes.paths import Layout
 QUIET_MS = 1_000
 NAMES_SHOWN_MAX = 5
 NODES_PER_READ = 500
+ON_BEHALF_OF = "ZKCOORD_ON_BEHALF_OF"
+BEHALF_CHARS_MAX = 100
 
 
 class Progress:
@@ -99,12 +102,16 @@ def argument(name: str) -> str:
 
 
 def whoami() -> str:
-    """user@host, for the coordinator's journal; a user without a name is its number."""
+    """user@host, for the coordinator's journal, and on whose behalf (`ON_BEHALF_OF`: a reader of
+    the console's pages); a user without a name is its number.
+    """
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+    behalf = printable(os.environ.get(ON_BEHALF_OF, "")[:BEHALF_CHARS_MAX])
+    here = f"{user}@{socket.gethostname()}"
+    return f"{behalf} by {here}" if behalf else here
 
 
 def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkcoord.admin.common import Progress, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import Request
 from zkcoord.errors import RefusedError
-from zkcoord.zk.port import AclEntry, Committed, Create, Created, Delete, GetData, Missing, Rejected
+from zkcoord.zk.acl.inherited import AclOf
+from zkcoord.zk.port import Committed, Create, Created, Delete, GetData, Missing, Rejected
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import encode_request
 from zkcoord.znodes.paths import Layout
@@ -40,7 +41,7 @@ class CoordinatorRequest:
         client: SyncClient,
         layout: Layout,
         group: str,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         patience: RequestPatience,
     ) -> None:
         self.client = client
@@ -57,14 +58,10 @@ class CoordinatorRequest:
                 f"nobody leads ({self.layout.leader} is not there): start a coordinator, then"
                 " repeat this"
             )
-        make(self.client, Create(self.layout.requests(self.group), b"", acl=self.acl))
+        make_missing(self.client, {self.layout.requests(self.group): b""}, self.acl)
+        prefix = self.layout.request_prefix(self.group)
         for _ in range(TRIES_MAX):
-            op = Create(
-                self.layout.request_prefix(self.group),
-                encode_request(request),
-                sequential=True,
-                acl=self.acl,
-            )
+            op = Create(prefix, encode_request(request), sequential=True, acl=self.acl(prefix))
             result = self.client.multi([op])
             if isinstance(result, Committed):
                 (created,) = result.results

@@ -30,6 +30,7 @@ from zkcoord.admin.common import (
 from zkcoord.admin.delete_led import LedPart
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.errors import UnknownGroupError
+from zkcoord.words import counted
 from zkcoord.zk.port import (
     Committed,
     Delete,
@@ -306,19 +307,20 @@ class Deletion:
         unfinished = len(batches) - len(lost)
         if unfinished:
             return (
-                f"{unfinished} batches of the group {self.group} are committed, and their files are"
-                " not visible yet: make them visible first (python -m zkcoord.consumer.spark.sink)"
+                f"the group {self.group} has committed batches whose files are not visible yet"
+                f" ({unfinished}): make them visible first (python -m zkcoord.consumer.spark.sink)"
             )
         if lost and not self.unreadable:
             return (
-                f"{len(lost)} nodes of {self.layout.publications(self.group)} cannot be read"
+                f"{self.layout.publications(self.group)} has nodes that cannot be read"
                 f" ({some(lost)}): if they were batches of a sink, nobody can make their files"
                 f" visible; {self.advice}"
             )
         if commands and self.left_ms() <= 0:
             return (
-                f"{commands} commands of the coordinator to the group {self.group} are outstanding:"
-                " it takes those of members that are gone back by itself; look at its log"
+                f"{counted(commands, 'command', 'is')} outstanding from the coordinator to"
+                f" {self.group}: it takes those of members that are gone back by itself; look at"
+                " its log"
             )
         return ""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zkcoord.admin.common import Progress, children, refuse_led, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.classic.requests import ClassicDelete
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
+from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
-    AclEntry,
     Create,
     Delete,
     GetChildren,
@@ -45,7 +45,7 @@ class LedPart:
         client: SyncClient,
         layout: Layout,
         group: str,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         left_ms: Callable[[], int],
         pause: Callable[[], object],
         progress: Progress,
@@ -79,13 +79,12 @@ class LedPart:
     def delete(self) -> str:
         """Have it deleted; a sentence where it is not."""
         path = self._paths.request(request_name(self._group))
-        for above in parents(path):
-            make(self._client, Create(above, b"", acl=self._acl))
+        make_missing(self._client, dict.fromkeys(parents(path), b""), self._acl)
         ask = Create(
             path,
             encode_ask(ClassicAsk(self._group, ClassicDelete()))[0],
             ephemeral=True,
-            acl=self._acl,
+            acl=self._acl(path),
         )
         result = self._client.multi([ask])
         if isinstance(result, Rejected):

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zkcoord.admin.common import argument, children, some, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
-    AclEntry,
     Children,
     Committed,
     Create,
@@ -27,10 +27,12 @@ from zkcoord.zk.port import (
 )
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
+from zkcoord.zk.sync.led_groups import pin_of
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot
+from zkcoord.zk.sync.read_pins import DOUBTED
 from zkcoord.znodes.classic.consumer_blobs import known_assignors
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.classic.pin import AUTO, PINS_MAX, Machine, Pin, decode_pin, encode_pin
+from zkcoord.znodes.classic.pin import AUTO, PINS_MAX, Machine, Pin, encode_pin
 from zkcoord.znodes.gateway_nodes import RememberedClient, decode_client
 from zkcoord.znodes.names import is_topic, shown
 from zkcoord.znodes.paths import Layout, parents
@@ -41,14 +43,13 @@ CLIENTS_MAX = 1_000
 
 
 def set_machine(
-    client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: tuple[AclEntry, ...]
+    client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: AclOf
 ) -> None:
     """Say it (None: auto). Raises `RefusedError`."""
     paths = ClassicPaths(layout)
     path = paths.pin(group)
     if pin is not None:
-        for above in parents(path):
-            make(client, Create(above, b"", acl=acl))
+        make_missing(client, dict.fromkeys(parents(path), b""), acl)
     for _ in range(TRIES_MAX):
         client.sync()
         node, above_all = client.see([GetData(path), GetData(paths.pins)])
@@ -90,23 +91,25 @@ def _stays(client: SyncClient, path: str) -> str:
 
 
 def unreadable_pin(client: SyncClient, layout: Layout, group: str) -> str:
-    """Why nobody can read what was said; "" where one can, or nothing was."""
+    """Why what was said counts for nothing; "" where it counts, or nothing was said."""
     path = ClassicPaths(layout).pin(group)
     (node,) = client.read([GetData(path)])
     if isinstance(node, Denied):
         return not_allowed(path, node)
-    found = decode_pin(group, node.data) if isinstance(node, Node) else None
-    if isinstance(found, Malformed):
-        return f"{path} cannot be read ({found.reason}), and says nothing: say it again"
-    return ""
+    found = pin_of(client, layout, group)
+    if not isinstance(found, Malformed):
+        return ""
+    if found.what == DOUBTED:
+        return f"{path} is not believed ({found.reason})"
+    return f"{path} cannot be read ({found.reason}), and says nothing: say it again"
 
 
-def _change(path: str, node: Node | None, pin: Pin | None, acl: tuple[AclEntry, ...]) -> Op | None:
+def _change(path: str, node: Node | None, pin: Pin | None, acl: AclOf) -> Op | None:
     if pin is None:
         return None if node is None else Delete(path, node.stat.version)
     data = encode_pin(pin)
     if node is None:
-        return Create(path, data, acl=acl)
+        return Create(path, data, acl=acl(path))
     return None if node.data == data else SetData(path, data, node.stat.version)
 
 

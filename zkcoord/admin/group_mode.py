@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zkcoord.admin.common import Progress, argument, some, write_refused
-from zkcoord.admin.offsets.reset import make
+from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.group.legacy_group import unfollowed_problem
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
 from zkcoord.errors import RefusedError
-from zkcoord.zk.port import AclEntry, Committed, Create, GetData, Node, SetData, Unanswered
+from zkcoord.zk.acl.inherited import AclOf
+from zkcoord.zk.port import Committed, Create, GetData, Node, SetData, Unanswered
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
 from zkcoord.zk.sync.led_groups import describe_any_group
@@ -34,7 +35,7 @@ class SetMode:
         layout: Layout,
         group: str,
         mode: Mode,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         clock: Callable[[], int],
         timeout_ms: int,
         pause: Callable[[], object],
@@ -132,15 +133,14 @@ def write_mode(
     client: SyncClient,
     layout: Layout,
     group: str,
-    acl: tuple[AclEntry, ...],
+    acl: AclOf,
     made: Callable[[Mode | Malformed | None], Mode],
 ) -> None:
     """Write what is `made` of the mode that is there (None: none), which may raise. Raises
     `RefusedError` where it cannot be written.
     """
     path = layout.mode(group)
-    for above in parents(path):
-        make(client, Create(above, b"", acl=acl))
+    make_missing(client, dict.fromkeys(parents(path), b""), acl)
     for _ in range(TRIES_MAX):
         client.sync()
         (node,) = client.see([GetData(path)])
@@ -150,7 +150,7 @@ def write_mode(
         op = (
             SetData(path, data, node.stat.version)
             if isinstance(node, Node)
-            else Create(path, data, acl=acl)
+            else Create(path, data, acl=acl(path))
         )
         result = client.multi([op])
         if isinstance(result, Committed):

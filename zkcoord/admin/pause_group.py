@@ -12,7 +12,7 @@ from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.group_mode import write_mode
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
 from zkcoord.errors import RefusedError
-from zkcoord.zk.port import AclEntry
+from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
 from zkcoord.zk.sync.led_groups import describe_any_group
@@ -52,7 +52,7 @@ class PauseGroup:
         group: str,
         paused: bool,
         by: str,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         patience: RequestPatience,
     ) -> None:
         self.client = client

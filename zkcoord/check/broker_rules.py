@@ -27,8 +27,8 @@ OLD_FORMAT = 2
 """The newest format of a broker's node that 0.9.0.0 reads."""
 
 TopicFound = Topic | Malformed | None
-Hide = Callable[[str], None]
-"""Is told of each node that may not be read."""
+Hide = Callable[[str, Denied], None]
+"""Is told of each node that could not be read, and why."""
 
 
 def read_topics(reader: SyncClient, hide: Hide) -> dict[str, TopicFound] | None:
@@ -37,7 +37,7 @@ def read_topics(reader: SyncClient, hide: Hide) -> dict[str, TopicFound] | None:
     """
     (answer,) = reader.read([GetChildren(TOPICS)])
     if isinstance(answer, Denied):
-        hide(TOPICS)
+        hide(TOPICS, answer)
         return None
     wanted = (
         [name for name in answer.names if names.is_topic(name)]
@@ -53,7 +53,7 @@ def read_topics(reader: SyncClient, hide: Hide) -> dict[str, TopicFound] | None:
             if isinstance(node, Node):
                 found[name] = decode_topic(name, node.data, node.stat) if node.data else None
             elif isinstance(node, Denied):
-                hide(f"{TOPICS}/{name}")
+                hide(f"{TOPICS}/{name}", node)
                 found[name] = None
     return found
 
@@ -62,7 +62,7 @@ def deletions(reader: SyncClient, hide: Hide) -> Iterator[CheckFinding]:
     """Topics that are marked for deletion."""
     (answer,) = reader.read([GetChildren(DELETIONS)])
     if isinstance(answer, Denied):
-        hide(DELETIONS)
+        hide(DELETIONS, answer)
     for name in answer.names if isinstance(answer, Children) else ():
         yield CheckFinding("topic-being-deleted", "", f"{DELETIONS}/{name}", names.shown(name))
 
@@ -88,7 +88,7 @@ def leaderless(
             strict=False,
         ):
             if isinstance(node, Denied):
-                hide(f"{TOPICS}/{name}/partitions/{number}/state")
+                hide(f"{TOPICS}/{name}/partitions/{number}/state", node)
                 continue
             state = (
                 decode_partition_state(f"{name}-{number}", node.data)
@@ -114,14 +114,14 @@ def brokers(reader: SyncClient, old_consumers: bool, hide: Hide) -> Iterator[Che
     """Live brokers that some consumer cannot use."""
     (answer,) = reader.read([GetChildren(BROKERS)])
     if isinstance(answer, Denied):
-        hide(BROKERS)
+        hide(BROKERS, answer)
     ids = answer.names if isinstance(answer, Children) else ()
     for name, node in zip(
         ids, reader.read([GetData(f"{BROKERS}/{name}") for name in ids]), strict=False
     ):
         path = f"{BROKERS}/{name}"
         if isinstance(node, Denied):
-            hide(path)
+            hide(path, node)
         if not isinstance(node, Node):
             continue
         broker = decode_broker(name, node.data)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from zkcoord.check import broker_rules
 from zkcoord.check.group_rules import (
-    FORBIDDEN,
+    NOT_READ,
     TRANSIENT,
     GroupJudgement,
     Topics,
     judge_group,
+    not_read,
 )
 from zkcoord.check.reader import names_found, read_groups
 from zkcoord.check.rules import CheckFinding, Severity
@@ -46,8 +47,8 @@ class ExaminationCounts:
     topics: int = 0
     offsets: int = 0
     findings: Counter[Severity] = field(default_factory=Counter)
-    hidden: int = 0
-    """Nodes that may not be read."""
+    hidden: Counter[str] = field(default_factory=Counter)
+    """Nodes that could not be read, by the code of what was said of them."""
 
 
 class Examination:
@@ -71,11 +72,11 @@ class Examination:
         self.clock = clock
         self.rest = rest
         self.seen = ExaminationCounts()
-        self.hidden_first: list[str] = []
+        self.hidden_first: dict[str, list[str]] = {}
         self.listed = False
         """Whether every group could be listed."""
-        # path -> whether it was said
-        self._hidden: dict[str, bool] = {}
+        self._hidden: dict[str, Denied] = {}
+        self._said: set[str] = set()
         self._doubtful: dict[str, set[CheckFinding]] = {}
         self._living: dict[str, dict[TopicPartition, int]] = {}
         self._shared: set[str] = set()
@@ -84,10 +85,11 @@ class Examination:
         """All that is found, group by group as they are read. Raises `UnavailableError`."""
         for finding in self._all():
             self.seen.findings[finding.severity] += 1
-            if finding.code == "not-readable":
-                self.seen.hidden += 1
-                if len(self.hidden_first) < HIDDEN_NAMED_MAX:
-                    self.hidden_first.append(finding.node)
+            if finding.code in NOT_READ:
+                self.seen.hidden[finding.code] += 1
+                first = self.hidden_first.setdefault(finding.code, [])
+                if len(first) < HIDDEN_NAMED_MAX:
+                    first.append(finding.node)
             yield finding
 
     @property
@@ -104,8 +106,8 @@ class Examination:
         self.reader.sync()
         topics = broker_rules.read_topics(self.reader, self._hide)
         found = names_found(self.reader)
-        for root, _ in found.denied:
-            self._hide(root)
+        for root, why in found.denied:
+            self._hide(root, why)
         self.listed = not found.denied
         yield from self._not_readable()
         for name, path in found.unusable:
@@ -131,16 +133,16 @@ class Examination:
         yield from self._ensemble(topics)
         yield from self._later(topics)
 
-    def _hide(self, path: str) -> None:
-        """A node that belongs to no group may not be read."""
-        self._hidden.setdefault(path, False)
+    def _hide(self, path: str, answer: Denied) -> None:
+        """A node that belongs to no group could not be read."""
+        self._hidden.setdefault(path, answer)
 
     def _not_readable(self) -> Iterator[CheckFinding]:
         """Each of them once."""
-        for path, said in self._hidden.items():
-            if not said:
-                self._hidden[path] = True
-                yield CheckFinding("not-readable", "", path, FORBIDDEN)
+        for path, answer in self._hidden.items():
+            if path not in self._said:
+                self._said.add(path)
+                yield not_read("", path, answer)
 
     def _judged(
         self, names: Sequence[str], topics: Topics | None
@@ -158,7 +160,7 @@ class Examination:
             (Layout.DRAFT.groups_root, groups),
         ):
             if isinstance(answer, Denied):
-                self._hide(path)
+                self._hide(path, answer)
             if old and isinstance(answer, Node):
                 yield CheckFinding(
                     "draft-layout",
@@ -181,7 +183,7 @@ class Examination:
         leader, epoch = self.reader.read([GetData(layout.leader), GetData(layout.epoch)])
         for path, answer in ((layout.leader, leader), (layout.epoch, epoch)):
             if isinstance(answer, Denied):
-                self._hide(path)
+                self._hide(path, answer)
         if isinstance(leader, Node) and not leader.stat.ephemeral_owner:
             what = f"it is persistent and has {leader.stat.num_children} children"
             yield CheckFinding("seat-persistent", "", layout.leader, what)

@@ -21,12 +21,15 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.shared import KEEPER
+from zkcoord.zk.port import Denied, ZkError
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import INTERNAL_TOPICS, match_patterns
 
 SHOWN_MAX = 8
 FORBIDDEN = "ZooKeeper's ACL forbids it"
+TOO_LARGE = "what it holds, or the names below it, are larger than any answer that is taken"
+NOT_READ = ("not-readable", "answer-too-large")
 Topics = Mapping[str, Topic | Malformed | None]
 """By name; None: its node has no data yet, or may not be read."""
 
@@ -54,6 +57,13 @@ class GroupJudgement:
     has_mode: bool = False
 
 
+def not_read(group: str, path: str, answer: Denied) -> CheckFinding:
+    """That a node could not be read, by what there is to be done about it."""
+    if answer.error is ZkError.TOO_LARGE:
+        return CheckFinding("answer-too-large", group, path, TOO_LARGE)
+    return CheckFinding("not-readable", group, path, FORBIDDEN)
+
+
 def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
     """Everything that can be said of a group at one look. `listed` None: topics may not be listed,
     so nothing is said to be of none.
@@ -64,7 +74,7 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
         else listed
     )
     found: list[CheckFinding] = [
-        CheckFinding("not-readable", group.name, path, FORBIDDEN) for path in group.denied
+        not_read(group.name, path, answer) for path, answer in group.denied.items()
     ]
     found += _as_a_whole(group)
     members = _members(group, found)

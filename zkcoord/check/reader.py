@@ -40,8 +40,8 @@ class At(NamedTuple):
 class GroupSeen:
     """One group. `members` by home (the layout's name) and name; `beside` is by topic the node
     above its offsets, `mode` what an operator said (layout `isolated`), `paused` where and by whom
-    it is paused: path and name. `denied`: paths that could not be read; `large`: paths with too
-    many children.
+    it is paused: path and name. `denied`: paths that could not be read, and why; `large`: paths
+    with too many children.
     """
 
     name: str
@@ -53,7 +53,7 @@ class GroupSeen:
     mode: Mode | None = None
     paused: tuple[str, str] | None = None
     has_home: bool = False
-    denied: list[str] = field(default_factory=list)
+    denied: dict[str, Denied] = field(default_factory=dict)
     large: list[tuple[str, int]] = field(default_factory=list)
 
     @property
@@ -160,14 +160,14 @@ def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
         if layout == Layout.ISOLATED:
             parent.seen.mode = mode
             if isinstance(answer, Denied):
-                parent.seen.denied.append(path)
+                parent.seen.denied[path] = answer
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
     there: list[tuple[_Parents, str]] = []
     for (parent, path), answer in zip(
         asked, reader.read([GetData(path) for _, path in asked]), strict=False
     ):
         if isinstance(answer, Denied):
-            parent.seen.denied.append(path)
+            parent.seen.denied[path] = answer
         if not isinstance(answer, Node):
             continue
         if path == Layout.DRAFT.offsets(parent.seen.name):
@@ -207,7 +207,7 @@ def _counts(reader: SyncClient, parents: Iterable[_Parents]) -> dict[str, int]:
     ):
         at = f"{path}/{topic}"
         if isinstance(answer, Denied):
-            seen.denied.append(at)
+            seen.denied[at] = answer
         elif isinstance(answer, Node):
             if answer.stat.num_children > CHILDREN_MAX:
                 seen.large.append((at, answer.stat.num_children))
@@ -245,7 +245,7 @@ def _whole(reader: SyncClient, batch: list[_Parents], counts: dict[str, int]) ->
     for (seen, path, topic, child), answer in zip(leaves, reader.read(reads), strict=False):
         at = _leaf(path, topic, child)
         if isinstance(answer, Denied):
-            seen.denied.append(at)
+            seen.denied[at] = answer
         if not isinstance(answer, Node):
             continue
         home = next(
@@ -272,5 +272,5 @@ def _small(node: Node, bytes_max: int = 1_024) -> Node:
 
 def _names(seen: GroupSeen, path: str, answer: ReadAnswer) -> tuple[str, ...]:
     if isinstance(answer, Denied):
-        seen.denied.append(path)
+        seen.denied[path] = answer
     return answer.names if isinstance(answer, Children) else ()

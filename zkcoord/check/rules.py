@@ -1,8 +1,6 @@
 """Everything that `zkcoord check` can find, in one table: how bad it is, what it does to which
-version of the old consumer, and what helps.
-
-A rule's texts are whole sentences without a full stop. What is particular to one case is the
-finding's `what`.
+version of the old consumer, and what helps. A rule's texts are whole sentences without a full stop.
+What is particular to one case is the finding's `what`.
 """
 
 from __future__ import annotations
@@ -74,6 +72,8 @@ SCALA_JSON = "0.8.0 - 0.11.0"
 JACKSON = "1.0.0 - 1.1.1"
 WHOLE_GROUP = "0.10.2 - 1.1.1"
 BACKSLASH = "1.0.1 - 1.1.1"
+_UNKNOWN = "nothing is known of what is there, and the command ends with status 1"
+HEAD = "| problem | how bad | versions | what it does | what helps |\n|---|---|---|---|---|\n"
 _KILLS = (
     "every rebalance of the group's old consumers fails, four times; then each of them owns nothing"
     " and stays registered, until the node is gone and the members change once more"
@@ -476,9 +476,14 @@ RULES: dict[str, CheckRule] = {
     "not-readable": CheckRule(
         _W,
         "",
-        "this client may not read it: nothing is known of what is there, and the command ends"
-        " with status 1",
+        f"this client may not read it: {_UNKNOWN}",
         "give credentials that may (--zookeeper-user)",
+    ),
+    "answer-too-large": CheckRule(
+        _W,
+        "",
+        f"no answer holds it: {_UNKNOWN}",
+        "delete what is nobody's there",
     ),
 }
 
@@ -488,13 +493,8 @@ KILLING = frozenset(code for code, rule in RULES.items() if rule.effect.startswi
 
 def markdown() -> str:
     """The table for the documentation."""
-    lines = [
-        "| problem | how bad | versions | what it does | what helps |",
-        "|---|---|---|---|---|",
+    rows = [
+        f"| `{c}` | {r.severity.value} | {r.versions or '-'} | {r.effect} | {r.fix} |\n"
+        for c, r in RULES.items()
     ]
-    lines += [
-        f"| `{code}` | {rule.severity.value} | {rule.versions or '-'} | {rule.effect} |"
-        f" {rule.fix} |"
-        for code, rule in RULES.items()
-    ]
-    return "\n".join(lines) + "\n"
+    return HEAD + "".join(rows)

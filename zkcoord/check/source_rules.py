@@ -29,7 +29,7 @@ from zkcoord.znodes.kafka import CLUSTER_ID
 from zkcoord.znodes.names import is_broker, shown
 from zkcoord.znodes.paths import BROKERS, LAYOUTS, TOPICS
 
-Hide = Callable[[str], None]
+Hide = Callable[[str, Denied], None]
 SHOWN_MAX = 8
 
 
@@ -64,7 +64,7 @@ def read_source(reader: SyncClient, hide: Hide) -> SourceSeen:
     answers = _as_written(reader, reads)
     for read, answer in zip(reads, answers, strict=False):
         if isinstance(answer, Denied):
-            hide(read.path)
+            hide(read.path, answer)
     theirs, ours, topics, source, cluster, *leaders = answers
     return SourceSeen(
         _ids(theirs),

@@ -14,6 +14,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.zk.acl.audit import AclAudit, audit, doubtful
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.acl.table import Roles
@@ -25,6 +26,11 @@ OK, FOUND = 0, 3
 DOUBT = (
     "others than coordinators could make it until now, and from now on it is believed: see that it"
     " is an operator's, or delete it"
+)
+
+GIVE = (
+    "give credentials that may (acl_coordinators), or have ZooKeeper's superuser delete what"
+    " somebody else made"
 )
 
 EPILOG = f"""\
@@ -86,11 +92,13 @@ def run(args: argparse.Namespace) -> int:
             except BrokenPipeError:
                 if status == OK:
                     raise
+            if args.acl_command == "apply":
+                _conclude_dry_run(found, args.json)
             return status
         whose = doubtful(client, found)
         # before anything is printed: whoever reads that may be gone
         changed = _apply(client, zk.roles, found, Progress("zkcoord acl apply"))
-    said = f"{changed} nodes changed"
+    said = f"{counted(changed, 'node')} changed"
     if not args.json:
         said = "".join(f"{path}: {DOUBT}\n" for path in whose) + said
     out(
@@ -98,6 +106,18 @@ def run(args: argparse.Namespace) -> int:
         done=said,
     )
     return OK
+
+
+def _conclude_dry_run(found: AclAudit, as_json: bool) -> None:
+    """Raises `RefusedError` where --execute would not do all of it."""
+    hidden = [finding.path for finding in found.findings if finding.closed]
+    if hidden:
+        raise RefusedError(
+            f"ZooKeeper does not let this client change {some(hidden, 3)} (nothing was changed):"
+            f" {GIVE}"
+        )
+    if not as_json:
+        Progress("zkcoord acl").note("nothing was changed; add --execute")
 
 
 def _apply(client: AclClient, roles: Roles, found: AclAudit, progress: Progress) -> int:
@@ -118,19 +138,18 @@ def _apply(client: AclClient, roles: Roles, found: AclAudit, progress: Progress)
         ]
         denied += refused
         changed += len(paths) - len(refused)
-        progress.say(f"{changed} nodes changed")
+        progress.say(f"{counted(changed, 'node')} changed")
         found = audit(client, roles, NODES_MAX)
     else:
         raise RefusedError(
-            f"{changed} nodes were changed, and there are always new ones"
+            f"{counted(changed, 'node', 'was')} changed, and there are always new ones"
             f" ({some([f.path for f in found.findings], 3)}): start the processes that make them"
             " with the same roles first"
         )
     if denied:
         raise RefusedError(
-            f"ZooKeeper does not let this client change {len(denied)} nodes"
-            f" ({some(denied, 3)}); {changed} were changed: give credentials that may"
-            " (acl_coordinators), or have ZooKeeper's superuser delete what somebody else made"
+            f"ZooKeeper does not let this client change {counted(len(denied), 'node')}"
+            f" ({some(denied, 3)}); {counted(changed, 'other', 'was')} changed: {GIVE}"
         )
     return changed
 
@@ -158,6 +177,6 @@ def _print(found: AclAudit, as_json: bool) -> None:
         out(f"{printable(str(finding))}\n")
     more = ", and there are more that were not looked at" if found.left_off else ""
     out(
-        f"{found.looked_at} nodes looked at{more}: {len(found.open)} open,"
+        f"{counted(found.looked_at, 'node')} looked at{more}: {len(found.open)} open,"
         f" {len(found.findings) - len(found.open)} otherwise different\n"
     )

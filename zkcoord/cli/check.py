@@ -29,6 +29,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import ZkError
 from zkcoord.zk.sync.client import SyncClient
@@ -134,15 +135,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _hidden(examination: Examination) -> Iterator[str]:
-    """A sentence where something may not be read, for then the report is not whole."""
-    count, first = examination.seen.hidden, examination.hidden_first
-    if count:
-        more = f" and {count - len(first)} more" if count > len(first) else ""
-        yield (
-            f"ZooKeeper does not let this client read {', '.join(first)}{more}"
-            f" ({ZkError.NO_AUTH.value}), so what is there is not in this report: give credentials"
-            " that may (--zookeeper-user)"
-        )
+    """A sentence where something could not be read, for then the report is not whole: what may not
+    be, and what is too large to be.
+    """
+    absent = "so what is there is not in this report"
+    for code, first in examination.hidden_first.items():
+        count = examination.seen.hidden[code]
+        named = ", ".join(first) + (f" and {count - len(first)} more" if count > len(first) else "")
+        if code == "answer-too-large":
+            yield (
+                f"what {named} holds, or the names below it, are larger than any answer that is"
+                f" taken ({ZkError.TOO_LARGE.value}), {absent}: delete what is nobody's there"
+            )
+        else:
+            yield (
+                f"ZooKeeper does not let this client read {named} ({ZkError.NO_AUTH.value}),"
+                f" {absent}: give credentials that may (--zookeeper-user)"
+            )
 
 
 def _matches(patterns: Sequence[str], matched: set[str], name: str) -> bool:
@@ -202,8 +211,8 @@ class _Kafka:
                     "offsets-only-in-kafka",
                     name,
                     Layout.ISOLATED.offsets(name),
-                    f"none are stored here, and {len(offsets)} partitions have one in Kafka"
-                    f" ({some(sorted(offsets))})",
+                    f"none are stored here, and {counted(len(offsets), 'partition', 'has')} one in"
+                    f" Kafka ({some(sorted(offsets))})",
                 )
         living = [name for name, judgement in batch if judgement.old or judgement.ours]
         for name, members in self.groups.live_members(living).items():
@@ -228,16 +237,12 @@ def _write_text(examination: Examination) -> None:
     out(_summary(examination.seen) + "\n")
 
 
-def _some(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def _summary(seen: ExaminationCounts) -> str:
-    counts = ", ".join(_some(seen.findings[severity], severity.value) for severity in Severity)
+    counts = ", ".join(counted(seen.findings[severity], severity.value) for severity in Severity)
     return (
-        f"{_some(seen.groups, 'group')}, {_some(seen.old_members, 'old consumer')},"
-        f" {seen.our_members} of zkcoord's, {_some(seen.topics, 'topic')},"
-        f" {_some(seen.offsets, 'offset')}: {counts}."
+        f"{counted(seen.groups, 'group')}, {counted(seen.old_members, 'old consumer')},"
+        f" {seen.our_members} of zkcoord's, {counted(seen.topics, 'topic')},"
+        f" {counted(seen.offsets, 'offset')}: {counts}."
     )
 
 
@@ -257,6 +262,6 @@ def _write_json(examination: Examination) -> None:
         "topics": seen.topics,
         "offsets": seen.offsets,
         "found": found,
-        "hidden": seen.hidden,
+        "hidden": seen.hidden.total(),
     }
     out(f'\n], "seen": {json.dumps(figures)}}}\n')

@@ -30,9 +30,10 @@ from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags, resolve
-from zkcoord.core.model import GroupState, TopicPartition
+from zkcoord.core.model import GroupState, Malformed, TopicPartition
 from zkcoord.errors import ConfigurationError
-from zkcoord.terminal import err, out
+from zkcoord.terminal import err, out, printable
+from zkcoord.words import counted
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.port import Children, GetChildren
 from zkcoord.zk.sync.client import SyncClient
@@ -42,6 +43,7 @@ from zkcoord.zk.sync.group_snapshot import (
 )
 from zkcoord.zk.sync.led_groups import all_pins, describe_any_group, list_all_groups
 from zkcoord.zk.sync.listed_names import unusable_groups
+from zkcoord.zk.sync.read_pins import DOUBTED
 from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.names import shown, validate_group
 from zkcoord.znodes.paths import BROKERS, layout_named
@@ -194,11 +196,14 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         (known,) = reader.read([GetChildren(BROKERS)])
     if groups and not (isinstance(known, Children) and known.names):
         err(f"zkcoord groups: {NO_BROKER}\n")
+    doubted = [bad for bad in said.values() if isinstance(bad, Malformed) and bad.what == DOUBTED]
+    if doubted:
+        names = some(bad.name for bad in doubted)
+        err(f"zkcoord groups: the pin of {names} is not believed: {printable(doubted[0].reason)}\n")
     if unusable:
         err(
-            f"zkcoord groups: {len(unusable)} nodes in {layout.groups_root} have names that no"
-            f" group can have, and are not listed: {some(map(shown, unusable))}; see zkcoord"
-            " check\n"
+            f"zkcoord groups: {counted(len(unusable), 'name')} in {layout.groups_root} can be no"
+            f" group's, not listed: {some(map(shown, unusable))}; see zkcoord check\n"
         )
     # of these there is no state that could be wanted
     unknown = [] if args.state else sorted(said.keys() - {group.name for group in found})
@@ -291,6 +296,9 @@ def _note(group: GroupSnapshot) -> str:
 
 def _pinned(group: GroupSnapshot) -> str:
     """Who is to run it, where somebody has said that."""
+    doubted = [bad.reason for bad in group.malformed if bad.what == DOUBTED]
+    if doubted:
+        return f"What was said of who runs '{group.group}' is not believed: {doubted[0]}.\n"
     if not group.pinned:
         return ""
     waits = machine_waits(group, Machine(group.pinned))

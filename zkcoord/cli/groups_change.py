@@ -22,10 +22,10 @@ from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError, RefusedError, UnknownGroupError
 from zkcoord.terminal import out
 from zkcoord.text_table import table
-from zkcoord.zk.acl.inherited import acl_below
+from zkcoord.words import counted
+from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import layout_named
 
@@ -105,7 +105,7 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
     progress = Progress("zkcoord groups")
     options = zk_options(settings)
     with SyncClient(options) as client:
-        acl = acl_below(client, ClassicPaths(layout).requests, options)
+        acl = AclsThere(client, options)
         until_ms = boot_ms() + COMMANDS_WAIT_MS
 
         def left_ms() -> int:
@@ -131,13 +131,16 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
         for one in planned:
             if one.nobodys and not refused:
                 progress.note(
-                    f"{len(one.nobodys)} registrations of {one.group} are persistent, so they are"
-                    f" no members, and go with it: {some(one.nobodys)}"
+                    f"persistent registrations of {one.group}, which are no members, go with it:"
+                    f" {some(one.nobodys)}"
                 )
         if not args.execute:
             _print_deleted(planned, executed=False, as_json=args.json)
-            for sentence in filter(None, (refused, *unknown)):
-                progress.note(sentence)
+            against = [sentence for sentence in (refused, *unknown) if sentence]
+            if against:
+                for sentence in against[1:]:
+                    progress.note(sentence)
+                raise RefusedError(f"{against[0]} (nothing was deleted)")
             if not args.json:
                 progress.note("nothing was deleted; add --execute")
             return 0
@@ -155,9 +158,7 @@ def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
         _print_deleted(done, executed=True, as_json=args.json)
     refused = next(filter(None, (*(found.refusal for found in done), *unknown)), "")
     if refused:
-        raise RefusedError(
-            f"{refused} ({sum(sum(found.counts.values()) for found in done)} nodes were deleted)"
-        )
+        raise RefusedError(f"{refused} ({_nodes_deleted(done)})")
     return 0
 
 
@@ -199,8 +200,12 @@ def _print_deleted(found: Sequence[Deleted], executed: bool, as_json: bool) -> N
                 for what, nodes in sorted(one.counts.items())
             ],
         )
+    out(text, done=_nodes_deleted(found) if executed else "")
+
+
+def _nodes_deleted(found: Sequence[Deleted]) -> str:
     nodes = sum(sum(one.counts.values()) for one in found)
-    out(text, done=f"{nodes} nodes were deleted" if executed else "")
+    return f"{counted(nodes, 'node', 'was')} deleted"
 
 
 def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
@@ -217,7 +222,7 @@ def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
             client,
             layout,
             args.group,
-            acl_below(client, layout.group(args.group), options),
+            AclsThere(client, options),
             RequestPatience(boot_ms, args.timeout_ms, rest, progress),
         )
         try:
@@ -230,7 +235,7 @@ def rebalance_group(args: argparse.Namespace, settings: Settings) -> int:
             )
             raise
     said = (
-        f"{len(done.moved)} partitions moved; {args.group} is {done.group.state.value},"
+        f"{counted(len(done.moved), 'partition')} moved; {args.group} is {done.group.state.value},"
         f" generation {done.group.metadata.generation}, after {done.took_ms} ms"
     )
     _print_rebalanced(args.group, done, args.json, said)

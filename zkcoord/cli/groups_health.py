@@ -1,7 +1,9 @@
 """`zkcoord groups health`: whether groups keep up, and by how many seconds they do not. It watches
-their commits for a while, since one look cannot tell, and writes nothing.
+their commits for a while, since one look cannot tell, and writes nothing. And what is wrong with
+them for longer than a moment, why, and what to do.
 
-Exit status: 0 all is well, 3 something is not, and 1, 2 and 130 as every command.
+Exit status: 0 all is well, 3 a verdict is not OK or there is some trouble, and 1, 2 and 130 as
+every command.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_health_text as view
 from zkcoord.cli.brokers import brokers
 from zkcoord.cli.drawing import INTERVAL_MS_MAX, INTERVAL_MS_MIN, draw_again
+from zkcoord.cli.groups_health_troubles import Found, TroubleFinder, trouble_lines
 from zkcoord.config.kafka_security import PROTOCOL
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
@@ -34,7 +37,7 @@ from zkcoord.health.owners import with_owners
 from zkcoord.health.rules import WATCHED_MS, GroupHealth, HealthLimits, HealthVerdict
 from zkcoord.health.sampler import Sampler, Storage
 from zkcoord.health.stored_offsets import StoredOffsets
-from zkcoord.terminal import err, out
+from zkcoord.terminal import err, out, printable
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.listeners import PLAINTEXT, none_live
 from zkcoord.zk.sync.client import SyncClient
@@ -59,7 +62,7 @@ examples:
   zkcoord groups health billing --zookeeper zk1:2181/kafka --samples 60 --interval-ms 10000
   # again and again, until Ctrl-C
   zkcoord groups health --zookeeper zk1:2181/kafka --watch
-  # for a monitor: exit status 3 where something is not well
+  # for a monitor: exit status 3 where a verdict is not OK, or a group is in some trouble
   zkcoord groups health --zookeeper zk1:2181/kafka --json
   # groups that keep their offsets in Kafka
   zkcoord groups health --zookeeper zk1:2181/kafka --storage kafka
@@ -70,6 +73,10 @@ ERROR    a partition has STOP (no commits), STALL (always the same commit), REWI
          back), or an offset that is none or beyond its log
 UNKNOWN  it could not be seen, or not for long enough
 NOTFOUND there is no such group
+
+Below the table is what is wrong for longer than a moment (members that come and go, storms, slow
+handlers, a record of which members die, ...), the evidence, and what to do. What has to do with the
+past hour is in the coordinator's journal: run this where that is, or name it with --journal-dir.
 
 LAG-SECONDS is how long ago the log ended where the group is now: as it was seen, and before that by
 the times of the records; >58: that is not known, but longer than it was watched.
@@ -112,6 +119,14 @@ def add_parser(commands: Any) -> None:
         " is there); kafka, without a GROUP: all groups that brokers know",
     )
     health.add_argument("--json", action="store_true", help="JSON instead of a table")
+    health.add_argument(
+        "--journal-dir",
+        dest="journals",
+        action="append",
+        metavar="DIR",
+        help="a coordinator's journal; may be repeated (default: where a coordinator of this user"
+        " keeps it)",
+    )
     add_flags(health, Use.GROUPS, ACL_OPTIONS)
 
 
@@ -208,6 +223,8 @@ class _Looking:
         # what is watched without end need not be judged early
         limit = WATCHED_MS if args.watch else watched_ms(samples, args.interval_ms)
         self._monitor = HealthMonitor(HealthLimits(watched_ms=limit))
+        self._found: Found = {}
+        self._finder = TroubleFinder(reader, layout, args.journals)
         self._looks = 0
 
     def until_judged(self) -> int:
@@ -225,9 +242,10 @@ class _Looking:
             self._progress.note(f"{error}; what follows is of the {self._looks} looks before")
         self._progress.end()
         groups = self._groups()
-        out(self._text(groups))
+        found = self._finder.of(groups)
+        out(self._text(groups, found))
         self._note_problems(groups)
-        return INTERRUPTED if interrupted else _status(groups)
+        return INTERRUPTED if interrupted else _status(groups, found)
 
     def again_and_again(self) -> int:
         """Look and print, until Ctrl-C."""
@@ -238,13 +256,16 @@ class _Looking:
             except UnavailableError as error:
                 if not self._looks:
                     raise
-                return f"{error}; this is of an earlier look\n" + self._text(self._groups())
-            return self._text(self._groups())
+                groups = self._groups()
+                return f"{error}; this is of an earlier look\n" + self._text(groups, self._found)
+            groups = self._groups()
+            self._found = self._finder.of(groups)
+            return self._text(groups, self._found)
 
         draw_again(draw, self._schedule.interval_s, self._args.samples or 0, self._args.json)
         groups = self._monitor.groups()
         self._note_problems(groups)
-        return _status(groups) if self._args.samples else 0
+        return _status(groups, self._found) if self._args.samples else 0
 
     def _look_often(self) -> None:
         """Looks that take longer than the interval are fewer, and end at the same time."""
@@ -282,19 +303,20 @@ class _Looking:
         except UnavailableError:
             return groups
 
-    def _text(self, groups: Sequence[GroupHealth]) -> str:
+    def _text(self, groups: Sequence[GroupHealth], troubles: Found) -> str:
         if self._args.json:
-            found = view.health_json(groups, self._looks, self._args.partitions)
+            found = view.health_json(groups, self._looks, self._args.partitions, troubles)
             return json.dumps(found, indent=None if self._args.watch else 1) + "\n"
-        if self._args.partitions:
-            return view.partitions_table(groups)
-        return view.health_table(groups)
+        shown = view.partitions_table if self._args.partitions else view.health_table
+        lines = "".join(f"{printable(line)}\n" for line in trouble_lines(troubles))
+        return shown(groups) + (f"\n{lines}" if lines else "")
 
     def _note_problems(self, groups: Sequence[GroupHealth]) -> None:
-        lines = list(view.problem_lines(groups))
+        lines = [*view.problem_lines(groups), *self._finder.notes]
         if lines:
             self._progress.note(some(lines))
 
 
-def _status(groups: Sequence[GroupHealth]) -> int:
-    return 0 if all(group.verdict is HealthVerdict.OK for group in groups) else FOUND
+def _status(groups: Sequence[GroupHealth], troubles: Found) -> int:
+    is_well = all(group.verdict is HealthVerdict.OK for group in groups)
+    return 0 if is_well and not troubles else FOUND

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from zkcoord.cli.groups_health_troubles import Found, trouble_json
 from zkcoord.cli.groups_text import MISSING
 from zkcoord.health.owners import NOBODY
 from zkcoord.health.rules import GroupHealth, HealthVerdict, PartitionHealth
@@ -86,9 +87,21 @@ def problem_lines(groups: Sequence[GroupHealth]) -> Iterator[str]:
     yield from dict.fromkeys(f"{g.group}: {problem}" for g in groups for problem in g.problems)
 
 
-def health_json(groups: Sequence[GroupHealth], looks: int, everything: bool) -> dict[str, Any]:
+def health_json(
+    groups: Sequence[GroupHealth], looks: int, everything: bool, troubles: Found | None = None
+) -> dict[str, Any]:
     """The same, and the numbers behind it; `everything`: also partitions that are well."""
-    return {"looks": looks, "groups": [_group_json(g, everything) for g in worst_first(groups)]}
+    found = troubles or {}
+    return {
+        "looks": looks,
+        "groups": [
+            {
+                **_group_json(g, everything),
+                "troubles": list(map(trouble_json, found.get(g.group, ()))),
+            }
+            for g in worst_first(groups)
+        ],
+    }
 
 
 def _group_json(group: GroupHealth, everything: bool) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from zkcoord.cli.groups_text import MISSING, coordinator_json
 from zkcoord.core.model import Malformed
 from zkcoord.text_table import WIDTH_MIN, table
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed
+from zkcoord.zk.sync.read_pins import DOUBTED
 from zkcoord.znodes.classic.pin import AUTO, Machine, Pin
 
 MachinesSaid = Mapping[str, Pin | Malformed]
-"""What operators have said of groups; `Malformed`: nobody can read it."""
+"""What operators have said of groups; `Malformed`: nobody can read it, or it is not believed."""
 
 
 def list_text(groups: Sequence[GroupListed], with_state: bool) -> str:
@@ -100,5 +101,5 @@ def _run_by(group: GroupListed) -> str:
 
 def _word(said: Pin | Malformed | None) -> str:
     if isinstance(said, Malformed):
-        return "unreadable"
+        return "not believed" if said.what == DOUBTED else "unreadable"
     return MISSING if said is None else said.machine.value

@@ -24,15 +24,13 @@ from zkcoord.config.sources import Settings, add_flags
 from zkcoord.core.model import GroupMetadata
 from zkcoord.errors import ConfigurationError, RefusedError, UnknownGroupError
 from zkcoord.terminal import err, out, printable
-from zkcoord.zk.acl.inherited import acl_below
+from zkcoord.zk.acl.inherited import AclOf, AclsThere
 from zkcoord.zk.clock import boot_ms
-from zkcoord.zk.port import AclEntry
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen
 from zkcoord.zk.sync.in_kafka import kept_in_kafka
 from zkcoord.zk.sync.led_groups import describe_any_group, pinned
 from zkcoord.zk.sync.open_joins import open_joins
-from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import AUTO, Machine, Pin
 from zkcoord.znodes.names import validate_group
 from zkcoord.znodes.paths import Layout, layout_named
@@ -90,8 +88,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     with SyncClient(options) as client:
         looking = _MachineSight(client, layout, args.group)
         if args.machine is not None:
-            acl = acl_below(client, ClassicPaths(layout).pins, options)
-            _say(looking, None if args.machine == AUTO else Machine(args.machine), acl)
+            machine = None if args.machine == AUTO else Machine(args.machine)
+            _say(looking, machine, AclsThere(client, options))
         found = looking.settled()
         said = pinned(client, layout, args.group)
         problem = unreadable_pin(client, layout, args.group)
@@ -124,7 +122,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _say(looking: _MachineSight, machine: Machine | None, acl: tuple[AclEntry, ...]) -> None:
+def _say(looking: _MachineSight, machine: Machine | None, acl: AclOf) -> None:
     """Have it said, where nothing stands against it. Raises `RefusedError`."""
     client, layout, group = looking.at
     found = looking.look()

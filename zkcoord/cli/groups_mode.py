@@ -20,7 +20,7 @@ from zkcoord.core.model import GroupMode
 from zkcoord.core.shared import STRATEGIES
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import out, printable
-from zkcoord.zk.acl.inherited import acl_below
+from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.led_groups import describe_any_group
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
                 layout,
                 args.group,
                 mode,
-                acl_below(client, layout.group(args.group), options),
+                AclsThere(client, options),
                 boot_ms,
                 args.timeout_ms,
                 partial(threading.Event().wait, LOOK_MS / 1000),

@@ -17,7 +17,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import out, printable
-from zkcoord.zk.acl.inherited import acl_below
+from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.names import validate_group
@@ -111,7 +111,7 @@ def _run(args: argparse.Namespace, settings: Settings, paused: bool) -> int:
             args.group,
             paused,
             whoami(),
-            acl_below(client, layout.group(args.group), options),
+            AclsThere(client, options),
             RequestPatience(boot_ms, args.timeout_ms, rest, progress),
         )
         if not args.execute:

@@ -22,6 +22,7 @@ from zkcoord.coordinator.logging import timestamp
 from zkcoord.errors import ConfigurationError, NoJournalError, RefusedError
 from zkcoord.terminal import err, out, printable
 from zkcoord.text_table import table
+from zkcoord.words import counted
 from zkcoord.znodes.names import validate_group
 
 SHOWN = 100
@@ -117,8 +118,8 @@ def _show(args: argparse.Namespace, folder: Path, rows: _Rows) -> int:
     rows.show(found)
     if reading.unreadable:
         err(
-            f"zkcoord journal: {reading.unreadable} lines in {folder} are not records and were"
-            " left out\n"
+            f"zkcoord journal: {counted(reading.unreadable, 'line', 'was')} left out of {folder},"
+            " since no record is there\n"
         )
     if args.group is not None and not args.follow and not of_group:
         raise RefusedError(
@@ -205,6 +206,8 @@ def row(record: Mapping[str, Any]) -> list[str]:
 
 def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
     """What happened, why, and who began it."""
+    if kind in STORIES:
+        return STORIES[kind](record)
     if kind == "rebalance":
         left = record.get("unassigned") or 0
         return (
@@ -264,8 +267,6 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
         return f"malformed {_text(record, 'what')}", _text(record, "reason"), _text(record, "name")
     if kind == "broker":
         return f"broker {_text(record, 'broker_id')} {_text(record, 'event')}", "", ""
-    if kind == "topics":
-        return _topics(record)
     if kind == "lost":
         return f"{_text(record, 'records')} records lost", "the journal could not be written", ""
     return (
@@ -275,10 +276,36 @@ def _story(kind: str, record: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
+def _trouble(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    return (
+        f"trouble {_text(record, 'event')}: {_text(record, 'trouble')}",
+        _text(record, "evidence"),
+        _text(record, "member"),
+    )
+
+
+def _members(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Who came, who went, and how memberships before had ended."""
+    joined, left = record.get("joined"), record.get("left")
+    came = [one for one in joined if isinstance(one, dict)] if isinstance(joined, list) else []
+    went = left if isinstance(left, list) else []
+    named = [*(f"+{_text(one, 'member')}" for one in came), *(f"-{name}" for name in went)]
+    ends = [text for one in came if (text := _text(one, "ended"))]
+    more = len(named) - WAITED_SHOWN_MAX
+    return (
+        f"{len(came)} came, {len(went)} went",
+        ", ".join(f"{text} ms before" for text in ends[:WAITED_SHOWN_MAX]),
+        ", ".join(named[:WAITED_SHOWN_MAX]) + (f", {more} more" if more > 0 else ""),
+    )
+
+
 def _topics(record: Mapping[str, Any]) -> tuple[str, str, str]:
     of, expected = _text(record, "cluster"), _text(record, "expected")
     why = (f"cluster {of}" if of else "") + (f", and not {expected}" if expected else "")
     return f"topics: {_text(record, 'event')}", why, ""
+
+
+STORIES = {"members": _members, "trouble": _trouble, "topics": _topics}
 
 
 def _waited(found: Any) -> str:

@@ -86,11 +86,14 @@ COMMANDS = {
     "console": CliCommand(
         "zkcoord.console.cli", "a web page: which groups are well, who blocks, and why"
     ),
-    "top": CliCommand("zkcoord.console.top", "all groups in a terminal, the worst first"),
+    "top": CliCommand("zkcoord.console.terminal.top", "all groups in a terminal, the worst first"),
     "guard": CliCommand(
         "zkcoord.guardian.cli", "close the ZooKeeper session of a process that dies, at once"
     ),
 }
+
+
+NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
 
 
 class CliParser(argparse.ArgumentParser):
@@ -110,6 +113,18 @@ class CliParser(argparse.ArgumentParser):
                 raise
             raise argparse.ArgumentError(
                 action, f"{str(value)[:80]!a} is not known: write {near}"
+            ) from None
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            kind = NUMBERS.get(action.type)
+            if kind is None:
+                raise
+            name = "/".join(action.option_strings) or action.metavar
+            raise ConfigurationError(
+                f"{name} is {arg_string[:80]!a}: write {kind}, or see {self.prog} --help"
             ) from None
 
     def print_help(self, file: Any = None) -> None:

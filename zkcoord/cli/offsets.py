@@ -26,6 +26,7 @@ from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out
+from zkcoord.words import counted
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.znodes.names import validate_group
@@ -243,26 +244,27 @@ def _accept(args: argparse.Namespace, settings: Settings, group: str) -> int:
             gains = [tp for one in planned for tp in one.gains]
             for warning in view.outside(accept.stored, ends.starts_of(gains), ends.of(gains)):
                 progress.note(warning)
-        done, refusal = accept.execute() if args.execute else (planned, "")
+        done, refusal = accept.execute() if args.execute else (planned, accept.refusal())
     out(
         json.dumps(view.accept_json(group, done, args.execute), indent=1) + "\n"
         if args.json
         else view.accept_table(group, done),
-        done=f"{len(done)} topics were accepted" if args.execute else "",
+        done=f"{counted(len(done), 'topic', 'was')} accepted" if args.execute else "",
     )
-    said = f"{len(done)} of {len(planned)} topics were accepted"
+    said = "nothing was written"
+    if args.execute:
+        said = f"{len(done)} of {counted(len(planned), 'topic', 'was')} accepted"
     if refusal:
         raise RefusedError(f"{refusal} ({said})")
     if vain:
         raise RefusedError(
-            f"the group {group} has no offsets of {some(vain)}: correct --topic"
-            f" ({said if args.execute else 'nothing was written'})"
+            f"the group {group} has no offsets of {some(vain)}: correct --topic ({said})"
         )
     if not args.json:
         if not planned:
             progress.note("all stored offsets count already")
         elif args.execute:
-            progress.note(f"{len(done)} topics were accepted")
+            progress.note(f"{counted(len(done), 'topic', 'was')} accepted")
         else:
             progress.note("nothing was written; add --execute")
     return 0

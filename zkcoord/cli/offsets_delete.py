@@ -16,6 +16,7 @@ from zkcoord.config.sources import Settings
 from zkcoord.errors import ConfigurationError, RefusedError
 from zkcoord.terminal import out
 from zkcoord.text_table import table
+from zkcoord.words import counted
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.paths import layout_named
 
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
         except KeyboardInterrupt:
             progress.note(f"interrupted: {len(deletion.done)} of {len(planned)} are deleted")
             raise
-    said = f"{len(deletion.done)} offsets were deleted"
+    said = f"{counted(len(deletion.done), 'offset', 'was')} deleted"
     _print(args, group, deletion.done, missing, refusal, said)
     if refusal and missing:
         progress.note(vain)

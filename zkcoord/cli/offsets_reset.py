@@ -28,6 +28,8 @@ from zkcoord.config.sources import Settings
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.terminal import out
+from zkcoord.words import counted
+from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
@@ -142,7 +144,7 @@ def _aim(args: argparse.Namespace, group: str, progress: Progress) -> Aim:
             ResetKind.FILE, offsets=parse_file(_read_file(args.from_file), group, args.from_file)
         )
     if args.to_datetime is not None:
-        at_ms, zoned = parse_datetime(args.to_datetime)
+        at_ms, zoned = parse_datetime(args.to_datetime, instead=", or --to-earliest")
         if not zoned:
             progress.note(f"{shown(args.to_datetime)} has no zone and is taken as UTC")
         return Aim(ResetKind.TIME, at_ms)
@@ -196,7 +198,16 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
         )
         about_to = partial(untold.write, _asked(args), wall_ms())
         reset = Reset(
-            client, layout, group, aim, logs, topics, args.live, options.acl, progress, about_to
+            client,
+            layout,
+            group,
+            aim,
+            logs,
+            topics,
+            args.live,
+            AclsThere(client, options),
+            progress,
+            about_to,
         )
         if args.execute:
             if aim.kind is ResetKind.SHIFT and not args.again:
@@ -204,11 +215,14 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
             return _execute(args, reset, progress, untold)
         result = reset.plan()
         _print(args, reset, result)
-        if found is not None and found.members and not args.live:
-            progress.note(
-                f"{some(sorted(found.members))} live: stop them before --execute, or add --live"
-            )
-        if not args.json and not args.export:
+        if args.export:
+            return 0
+        refused = reset.somebody_there()
+        if refused:
+            raise RefusedError(f"{refused} (nothing was written)")
+        if aim.kind is ResetKind.SHIFT and not args.again:
+            _refuse_twice(reset, untold)
+        if not args.json:
             progress.note("nothing was written; add --execute")
     return 0
 
@@ -341,23 +355,26 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
     except KeyboardInterrupt:
         done = sum(row.written for row in reset.rows.values())
         progress.note(
-            f"interrupted: {done} of {len(reset.logs)} partitions are written; repeat the command"
-            " for the rest (a --shift-by is refused for these)"
+            f"interrupted: {done} of {counted(len(reset.logs), 'partition', 'is')} written; repeat"
+            " the command for the rest (a --shift-by is refused for these)"
         )
         raise
     except UnavailableError as error:
         done = sum(row.written for row in reset.rows.values())
         raise UnavailableError(
-            f"{error} ({done} of {len(reset.logs)} partitions are known to be written: see zkcoord"
+            f"{error} ({done} of {counted(len(reset.logs), 'partition', 'is')} known to be"
+            " written: see zkcoord"
             f" offsets show {argument(reset.group)})"
         ) from error
     written = [row for row in result.rows if row.written]
-    told = _print(args, reset, result, f"{len(written)} partitions were reset")
+    said = _reset_of(written)
+    told = _print(args, reset, result, said)
     if untold.problem:
         progress.note(f"{untold.problem}: a repetition of this command would not be recognised")
     if result.refusal:
         raise RefusedError(
-            f"{result.refusal} ({len(written)} of {len(result.rows)} partitions were written)"
+            f"{result.refusal} ({len(written)} of {counted(len(result.rows), 'partition', 'was')}"
+            " written)"
         )
     owned = [row for row in written if row.owner]
     if owned:
@@ -374,8 +391,8 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
             )
         except KeyboardInterrupt:
             progress.note(
-                f"{len(written)} partitions were reset; the owners of {len(owned)} of them may not"
-                f" have heard yet: see zkcoord offsets show {argument(reset.group)}"
+                f"{said}; the owners of {len(owned)} of them may not have heard yet: see zkcoord"
+                f" offsets show {argument(reset.group)}"
             )
             if told:
                 untold.told()
@@ -386,13 +403,21 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
                 f" seek as soon as they look; see zkcoord offsets show {argument(reset.group)}"
             )
     if not args.json and not args.export:
-        progress.note(
-            f"{len(written)} partitions were reset"
-            + (f", {len(owned)} of them under a live owner" if owned else "")
-        )
+        progress.note(said + (f", {len(owned)} of them under a live owner" if owned else ""))
     if told:
         untold.told()
     return 0
+
+
+def _reset_of(written: Sequence[ResetRow]) -> str:
+    """How many were reset, and of how many that was stored already."""
+    there = sum(row.there for row in written)
+    if written and there == len(written):
+        return (
+            f"nothing was to do: what {counted(there, 'partition', 'is')} to have is stored already"
+        )
+    rest = f"; of {there} that is stored already" if there else ""
+    return f"{counted(len(written) - there, 'partition', 'was')} reset{rest}"
 
 
 def _print(args: argparse.Namespace, reset: Reset, result: ResetResult, done: str = "") -> bool:

@@ -124,6 +124,7 @@ def reset_json(
                 "lag": r.lag,
                 "consumer_id": r.owner or None,
                 "written": r.written,
+                "there_already": r.there,
                 "warning": r.warning or None,
             }
             for r in rows

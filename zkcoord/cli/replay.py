@@ -7,10 +7,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zkcoord import __version__
 from zkcoord.admin.common import some
+from zkcoord.admin.offsets.time_spec import parse_datetime
 from zkcoord.config.files import refuse_pipe
 from zkcoord.config.option_spec import Use
 from zkcoord.config.settings import journal_dir
@@ -25,6 +29,7 @@ from zkcoord.replay.story import Decision, Story
 from zkcoord.replay.text import action_text
 from zkcoord.replay.transcript import script
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.znodes.names import validate_group
 
 EPILOG = """\
@@ -35,6 +40,7 @@ examples:
   zkcoord replay -q
   # one group's decisions
   zkcoord replay inputs-7.jsonl --group billing
+  zkcoord replay --group billing --from 2026-01-31T10:14:00Z --until 2026-01-31T10:15:00Z
   zkcoord replay inputs-7.jsonl --group billing --to-script tests/core/scripts/incident.txt
   zkcoord replay inputs-7.jsonl --with assignor=sticky --with debounce_ms=0
 
@@ -70,6 +76,14 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--group", metavar="GROUP", help="show only this group's decisions (all are compared)"
     )
+    parser.add_argument(
+        "--from",
+        dest="since",
+        metavar="TIME",
+        help="show only decisions from then on: YYYY-MM-DDThh:mm:ss.sss, UTC unless it ends with a"
+        " zone (all are compared)",
+    )
+    parser.add_argument("--until", metavar="TIME", help="show only decisions up to then")
     parser.add_argument(
         "--with",
         dest="what_if",
@@ -108,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{args.path} cannot be read ({error.strerror}): name a file of inputs, or a"
                 " journal's folder"
             ) from error
+    shown = _shown(args)
     path = args.path or journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)
     found = recordings(path)
     if args.group is not None:
@@ -118,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         return _to_script(found, args)
     verdicts = []
     for recording in found:
-        verdicts.append(_replay(recording, args))
+        verdicts.append(_replay(recording, args, shown))
         if verdicts[-1].difference is not None:
             break
     return _conclude(verdicts, args)
@@ -163,7 +178,10 @@ def _what_if(found: list[Recording], args: argparse.Namespace) -> int:
                 + "\n"
             )
         else:
-            out(f"{recording.name}: epoch {recording.epoch}, what if {what_if.text}\n")
+            out(
+                f"{printable(recording.name)}: the term of epoch {recording.epoch}, from"
+                f" {timestamp(recording.wall_ms)} on, what if {printable(what_if.text)}\n"
+            )
             out(replay_whatif.text(compared, args.group))
     if not args.json and not args.quiet:
         out(replay_whatif.ASSUMES)
@@ -183,30 +201,49 @@ def _to_script(found: list[Recording], args: argparse.Namespace) -> int:
             f"{args.to_script} cannot be written ({error.strerror}): name another file with"
             " --to-script"
         ) from error
-    said = (
-        f"{args.to_script}: {text.count(chr(10) + '----')} inputs; as a file of tests/core/scripts"
-        " it is a test of the core"
-    )
+    inputs = counted(text.count(f"{chr(10)}----"), "input")
+    said = f"{args.to_script}: {inputs}; as a file of tests/core/scripts it is a test of the core"
     out(f"{said}\n", done=said)
     return 0
 
 
-def _replay(recording: Recording, args: argparse.Namespace) -> ReplayResult:
+def _shown(args: argparse.Namespace) -> Callable[[int, Decision], bool]:
+    """Whether a decision of a term that began then (ms since 1970) is to be shown. Raises
+    `ConfigurationError`.
+    """
+    since = parse_datetime(args.since, "--from")[0] if args.since else 0
+    until = parse_datetime(args.until, "--until")[0] if args.until else sys.maxsize
+
+    def is_shown(began_ms: int, decision: Decision) -> bool:
+        is_its = args.group in (None, decision.group)
+        return is_its and not args.quiet and since <= began_ms + decision.ms <= until
+
+    return is_shown
+
+
+def _replay(
+    recording: Recording, args: argparse.Namespace, is_shown: Callable[[int, Decision], bool]
+) -> ReplayResult:
     replay = Replay(recording)
     story = Story(replay.core)
     if not args.quiet and not args.json:
+        shown = f"the decisions for {args.group}" if args.group is not None else "all decisions"
         out(
-            f"{recording.name}: epoch {recording.epoch}, recorded from"
-            f" {timestamp(recording.wall_ms)}\n"
+            f"{printable(recording.name)}: what a coordinator was told in its term of epoch"
+            f" {recording.epoch}, from {timestamp(recording.wall_ms)} on, is told to zkcoord"
+            f" {__version__} again; {printable(shown)}, in ms since the first input\n"
         )
-    for step, actions in replay.steps(story.told):
-        for decision in story.decided(step.event, actions, step.line):
-            if not args.quiet and args.group in (None, decision.group):
-                out(_decision(decision, recording, args.json))
-    verdict = replay.verdict
+    with recording.believed():
+        for step, actions in replay.steps(story.told):
+            for decision in story.decided(step.event, actions, step.line):
+                if is_shown(recording.wall_ms, decision):
+                    out(_decision(decision, recording, args.json))
+        verdict = replay.verdict
+        if verdict.difference is not None:
+            out(_difference(verdict.difference, recording, args.json))
     if verdict.difference is not None:
-        out(_difference(verdict.difference, recording, args.json))
-    elif not args.quiet and not args.json:
+        return verdict
+    if not args.quiet and not args.json:
         out(f"{verdict.now_ms - verdict.began_ms:>8} ms  {printable(verdict.end)}\n")
     return verdict
 
@@ -278,5 +315,5 @@ def _conclude(verdicts: list[ReplayResult], args: argparse.Namespace) -> int:
     else:
         terms = f" in {len(verdicts)} terms" if len(verdicts) > 1 else ""
         verdict = "identical" if same else "different"
-        out(f"{inputs} inputs, {writes} writes{terms}: {verdict}\n")
+        out(f"{counted(inputs, 'input')}, {counted(writes, 'write')}{terms}: {verdict}\n")
     return 0 if same else 1

@@ -28,7 +28,7 @@ def security_options(path: str) -> Mapping[str, Any]:
         return OPEN
     from kafka.admin import KafkaAdminClient
 
-    found = read_table(path)
+    found = read_table(path, '{"security_protocol": "SASL_SSL", ...}')
     known = KafkaAdminClient.DEFAULT_CONFIG
     for name, value in found.items():
         try:

@@ -168,7 +168,7 @@ def coordinator_settings(
         logs=log_options(settings),
         cluster=_cluster(settings),
         secure=_secure(settings, zk),
-        notes=(*settings.notes, *_open_notes(settings, zk)),
+        notes=(*settings.notes, *open_notes(settings, zk)),
     )
 
 
@@ -379,7 +379,7 @@ def _secure(settings: Settings, zk: ZkOptions) -> bool:
     return settings.switch("secure")
 
 
-def _open_notes(settings: Settings, zk: ZkOptions) -> tuple[str, ...]:
+def open_notes(settings: Settings, zk: ZkOptions) -> tuple[str, ...]:
     """Credentials that protect nothing are worth a word."""
     if (
         (zk.digest is None and zk.sasl is None and not (zk.tls and zk.tls.cert))

@@ -35,7 +35,9 @@ from zkcoord.znodes.names import shown
 
 CONFIG_BYTES_MAX = 1024 * 1024
 NEAR = 0.7
-FOREIGN_VARIABLES = frozenset({"ZKCOORD_CONFIG", "ZKCOORD_CACHE", "ZKCOORD_GUARDIAN_SOCKET"})
+FOREIGN_VARIABLES = frozenset(
+    {"ZKCOORD_CONFIG", "ZKCOORD_CACHE", "ZKCOORD_GUARDIAN_SOCKET", "ZKCOORD_ON_BEHALF_OF"}
+)
 
 
 @dataclass(frozen=True)
@@ -236,17 +238,17 @@ def _file(path: str) -> dict[str, Any]:
                 )
             )
         if isinstance(raw, (dict, list)) or raw is None:
+            what = "null: leave it out, or write" if raw is None else "not a single value: write"
             raise ConfigurationError(
-                f"{name} in {path} is not a single value: write"
-                f" {TABLE[name].metavar or TABLE[name].kind.value}"
+                f"{name} in {path} is {what} {TABLE[name].metavar or TABLE[name].kind.value}"
             )
         options[name] = raw
     return options
 
 
-def read_table(path: str) -> dict[str, Any]:
+def read_table(path: str, example: str = '{"zookeeper": "host:port", ...}') -> dict[str, Any]:
     """What a .toml or .json file holds. Raises `ConfigurationError`."""
-    return _parsed(path, _bytes(path))
+    return _parsed(path, _bytes(path), example)
 
 
 def _bytes(path: str) -> bytes:
@@ -264,7 +266,7 @@ def _bytes(path: str) -> bytes:
     return data
 
 
-def _parsed(path: str, data: bytes) -> dict[str, Any]:
+def _parsed(path: str, data: bytes, example: str) -> dict[str, Any]:
     ending = Path(path).suffix.lower()
     if ending not in (".toml", ".json"):
         raise ConfigurationError(
@@ -283,8 +285,7 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
         ) from error
     if not isinstance(found, dict):
         raise ConfigurationError(
-            f"the configuration file {path} does not hold one table of options: write"
-            ' {"zookeeper": "host:port", ...}'
+            f"the configuration file {path} does not hold one table of options: write {example}"
         )
     return found
 

@@ -1,9 +1,12 @@
-"""`zkcoord console`: what the coordinator knows, in a browser. It changes nothing."""
+"""`zkcoord console`: what the coordinator knows, in a browser. It changes nothing, unless readers
+may act.
+"""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -11,12 +14,20 @@ from typing import Any
 from zkcoord.cli.brokers import brokers
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
-from zkcoord.console.flags import add_watching_flags, folders, watching_settings
+from zkcoord.console.flags import (
+    ActingSettings,
+    acting_settings,
+    add_acting_flags,
+    add_watching_flags,
+    folders,
+    watching_settings,
+)
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import err, printable
 from zkcoord.znodes.paths import layout_named
 
 LISTEN = "127.0.0.1:9407"
+BESIDE_NICE = 10
 MISSING_EXTRA = (
     "zkcoord console needs starlette, uvicorn and jinja2: install them with pip install"
     " 'zkcoord[console]'"
@@ -30,9 +41,16 @@ examples:
   # for others, behind a proxy with TLS that sends Host: zkcoord.example.org
   zkcoord console --zookeeper zk1:2181/kafka --listen 0.0.0.0:9407 --http-names zkcoord.example.org
 
+  # readers who sign in may act: rebalance, reset offsets, ...
+  zkcoord console --zookeeper zk1:2181/kafka --actions-token-file /etc/zkcoord/console-tokens
+  # or those whom a proxy at this address names, which has asked for their password
+  zkcoord console --zookeeper zk1:2181/kafka --actions-user-header X-Forwarded-User \\
+    --actions-proxies 127.0.0.1
+
 Pages link to each other by relative addresses: a proxy may put them below any path that ends with a
 slash. They are for people who may see every group: there are no passwords, so listen where only
-they can come, or have the proxy ask for one. SIGTERM or Ctrl-C ends it.
+they can come, or have the proxy ask for one. Without --actions-.. nothing can be changed by them.
+SIGTERM or Ctrl-C ends it.
 """
 
 
@@ -41,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "console",
         help="a web page: which groups are well, who blocks, why a group was rebalanced",
-        description="Serve pages that show every group. Reads only.",
+        description="Serve pages that show every group. Reads only, unless --actions-.. is given.",
         epilog=EPILOG,
     )
     parser.add_argument(
@@ -56,6 +74,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME,...",
         help="names that this console has, beside localhost and addresses; others are not answered",
     )
+    add_acting_flags(parser)
     parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
     add_watching_flags(parser)
 
@@ -68,10 +87,11 @@ def run(args: argparse.Namespace) -> int:
         import uvicorn  # noqa: F401
     except ImportError:
         raise ConfigurationError(MISSING_EXTRA) from None
-    return _serve(args, watching_settings(args))
+    return _serve(args, watching_settings(args), acting_settings(args))
 
 
-def _serve(args: argparse.Namespace, settings: Settings) -> int:
+def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings | None) -> int:
+    from zkcoord.console.acting.setting_up import acting_at
     from zkcoord.console.asking import GroupAsker
     from zkcoord.console.checking import Checker
     from zkcoord.console.happenings import Happenings
@@ -80,6 +100,8 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
     from zkcoord.console.http.serving import end_with_parent, listener, parse_listen, server
     from zkcoord.console.http.web import ConsoleAddresses, application
     from zkcoord.console.pages import Pages
+    from zkcoord.console.replaying import Replayer
+    from zkcoord.console.troubles import Troubles
     from zkcoord.console.watching import Watcher
     from zkcoord.coordinator.http.host_names import HostNames
 
@@ -91,13 +113,20 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
     newsroom = Newsroom()
     with ExitStack() as stack:
         stack.callback(socket.close)
-        happenings = Happenings(folders(args), lambda _: newsroom.tell())
+
+        def heard(groups: frozenset[str]) -> None:
+            troubles.heard(groups)
+            newsroom.tell()
+
+        happenings = Happenings(folders(args), heard)
+        troubles = Troubles(happenings, layout)
         watcher = Watcher(
             options,
             layout,
             partial(brokers, settings, layout=layout),
             args.interval_ms,
             lambda _: newsroom.tell(),
+            troubles,
         )
         asker = GroupAsker(options, layout)
         checker = Checker(options, layout, newsroom.tell)
@@ -106,15 +135,26 @@ def _serve(args: argparse.Namespace, settings: Settings) -> int:
         for thread in (happenings, watcher):
             stack.callback(thread.close)
             thread.start()
+        replayer = Replayer(folders(args), os.environ)
+        stack.callback(replayer.close)
         pages = Pages(
-            lambda: watcher.picture, happenings, asker, checker, settings.text("zookeeper")
+            lambda: watcher.picture,
+            happenings,
+            asker,
+            checker,
+            settings.text("zookeeper"),
+            acting is not None,
+            replayer,
         )
         addresses = ConsoleAddresses(pages, newsroom)
-        serving = server(Guarded(application(addresses, newsroom), names), addresses.end)
         host, port = socket.getsockname()[:2]
+        at = acting_at(acting, settings, pages, port, stack) if acting is not None else None
+        app = application(addresses, newsroom, at)
+        serving = server(Guarded(app, names, at is not None), addresses.end)
         shown = f"[{host}]" if ":" in host else host
         err(f"zkcoord console: http://{printable(shown)}:{port}/ (Ctrl-C ends it)\n")
         if args.with_parent:
+            os.nice(BESIDE_NICE)  # the coordinator's machine is the coordinator's first
             end_with_parent(serving)
         serving.run(sockets=[socket])
     return 0

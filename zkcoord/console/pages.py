@@ -4,6 +4,7 @@ change. A page is the same whether its reader runs scripts or not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,18 +16,23 @@ from markupsafe import Markup
 from zkcoord import __version__
 from zkcoord.cli.groups_text import coordinator_name, group_json
 from zkcoord.cli.journal import row as journal_row
+from zkcoord.console.acting.actions import OF_GROUPS
 from zkcoord.console.asking import GroupAsker
 from zkcoord.console.checking import Checker
 from zkcoord.console.happenings import OF_NO_GROUP, Happenings
 from zkcoord.console.http.live import Parts
 from zkcoord.console.picture import GroupLine, Picture
+from zkcoord.console.replaying import Replayer
 from zkcoord.console.views import group as group_page
 from zkcoord.console.views import texts
 from zkcoord.console.views.drawing import drawn, spark
 from zkcoord.console.views.overview import NOT_WELL, overview, wanted
 from zkcoord.console.views.rebalance import rebalance_story
-from zkcoord.console.views.timeline import MARKED, MARKS_MAX, timeline
+from zkcoord.console.views.timeline import MARKS_MAX, timeline
+from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.errors import InvalidGroupError, RefusedError, UnavailableError, UnknownGroupError
+from zkcoord.health.evidence_of import evidence_of
+from zkcoord.health.trouble.rules import troubles_of
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.names import is_topic, validate_group
@@ -41,6 +47,8 @@ SPANS = {
 SPAN = "1h"
 STALE_MS = 15_000
 NAME_CHARS_MAX = 1_000
+OPTION = re.compile(r"[a-z_]+=[A-Za-z0-9_.:-]+")
+OPTION_CHARS_MAX = 200
 GROUPS_SHOWN = 100
 MARK_BYTES, MARKS_BYTES = 300, 64 * 1024
 Query = Mapping[str, str]
@@ -60,7 +68,9 @@ class Page:
 
 
 class Pages:
-    """See the module. `picture` gives the newest. Any thread."""
+    """See the module. `picture` gives the newest; `may_act`: whether actions are linked. Any
+    thread.
+    """
 
     def __init__(
         self,
@@ -69,12 +79,15 @@ class Pages:
         asker: GroupAsker,
         checker: Checker,
         place: str,
+        may_act: bool = False,
+        replayer: Replayer | None = None,
     ) -> None:
         self._picture = picture
         self._happenings = happenings
         self._asker = asker
         self._checker = checker
         self._place = place
+        self._replayer = replayer
         self._templates = Environment(
             loader=PackageLoader("zkcoord.console"),
             autoescape=True,
@@ -98,11 +111,13 @@ class Pages:
             cells=journal_row,
             address=group_page.of_record,
             coordinator_name=coordinator_name,
+            actions=OF_GROUPS if may_act else (),
         )
         self.of: dict[str, Callable[[Query], Page]] = {
             "": self._overview,
             "group": self._group,
             "rebalance": self._rebalance,
+            "why": self._why,
             "topic": self._topic,
             "coordinator": self._coordinator,
             "check": self._check,
@@ -124,6 +139,10 @@ class Pages:
             part: self._templates.get_template(f"parts/{part}.html").render(page.context)
             for part in page.parts
         }
+
+    def rendered(self, template: str, context: Mapping[str, Any]) -> str:
+        """One that is for one reader alone, and does not live."""
+        return self._templates.get_template(template).render({**context, "page": None})
 
     def trouble(self, title: str, sentence: str, up: str) -> str:
         """The page of an error; `up` leads from it to where the others are."""
@@ -167,6 +186,8 @@ class Pages:
         document = group_json(found, {}) if found is not None else None
         blockers = list(group_page.blockers(found, common["now_ms"])) if found is not None else []
         now = common["now_ms"]
+        health = line.health if line is not None else None
+        troubles = troubles_of(evidence_of(name, records, found, health, now))
         chart = timeline(records, now - SPANS[span], now, topic, _marks_max(name))
         rows = group_page.partition_rows(found, line) if found is not None else []
         rows = [row for row in rows if not topic or row.tp.topic == topic]
@@ -177,6 +198,8 @@ class Pages:
             "span": span,
             "spans": list(SPANS),
             "line": line,
+            "troubles": troubles[: group_page.TROUBLES_SHOWN],
+            "troubles_left": max(0, len(troubles) - group_page.TROUBLES_SHOWN),
             "group": found,
             "problem": problem,
             "document": document,
@@ -190,13 +213,15 @@ class Pages:
             "unowned": group_page.unowned(rows, found) if found is not None else [],
             "chart": chart,
             "drawn": drawn(chart),
-            "events": [r for r in records if r["kind"] in (*MARKED, "malformed", "assignor")][
+            "events": [r for r in records if r["kind"] in group_page.TOLD][
                 : -group_page.EVENTS_SHOWN - 1 : -1
             ],
             "per_hour": self._happenings.per_hour(name),
         }
         return Page(
-            "group.html", ("status", "head", "chart", "partitions", "members", "events"), context
+            "group.html",
+            ("status", "trouble", "head", "chart", "partitions", "members", "events"),
+            context,
         )
 
     def _seen(self, name: str) -> tuple[GroupSnapshot | None, str, bool]:
@@ -215,8 +240,42 @@ class Pages:
             raise NotThereError(
                 "there is no such rebalance in the journal (any more): look at the group's page"
             )
-        context = {**self._common("rebalance", query), "name": name, "story": story}
+        context = {
+            **self._common("rebalance", query),
+            "name": name,
+            "story": story,
+            "assignors": sorted(ASSIGNORS),
+            "has_replays": self._replayer is not None,
+        }
         return Page("rebalance.html", ("status",), context)
+
+    def _why(self, query: Query) -> Page:
+        """Asked for by a reader, and not told anew: a replay costs."""
+        name, at = _name(query), query.get("at", "")
+        story = rebalance_story(self._happenings.of(name), at)
+        if story is None or self._replayer is None:
+            raise NotThereError(
+                "there is no such rebalance in the journal (any more): look at the group's page"
+            )
+        option = query.get("with", "").strip()
+        if option and not (OPTION.fullmatch(option) and len(option) <= OPTION_CHARS_MAX):
+            raise NotThereError("a what-if is NAME=VALUE, as assignor=range: go back, and write it")
+        told = (
+            self._replayer.what_if(name, story.record, option)
+            if option
+            else self._replayer.why(name, story.record)
+        )
+        context = {
+            **self._common("why", query),
+            "name": name,
+            "at": at,
+            "story": story,
+            "told": told,
+            "option": option,
+            "assignors": sorted(ASSIGNORS),
+        }
+        del context["live"]
+        return Page("why.html", (), context)
 
     def _topic(self, query: Query) -> Page:
         topic = query.get("name", "")[:NAME_CHARS_MAX]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zkcoord.health.rules import GroupHealth, HealthVerdict
+from zkcoord.health.trouble.kinds import Trouble
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed
 
 NOT_SEEN = "it was not looked at yet"
@@ -15,10 +16,11 @@ NOT_SEEN = "it was not looked at yet"
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """A group of the list: what ZooKeeper says, and the verdict."""
+    """A group of the list: what ZooKeeper says, the verdict, and what is wrong with it."""
 
     listed: GroupListed
     health: GroupHealth | None
+    troubles: tuple[Trouble, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,7 +79,14 @@ class Picture:
         ]
 
 
-def lines_of(listed: Sequence[GroupListed], health: Sequence[GroupHealth]) -> dict[str, GroupLine]:
+def lines_of(
+    listed: Sequence[GroupListed],
+    health: Sequence[GroupHealth],
+    troubles: Mapping[str, tuple[Trouble, ...]] | None = None,
+) -> dict[str, GroupLine]:
     """By name, in the order in which they are listed."""
-    judged = {one.group: one for one in health}
-    return {group.name: GroupLine(group, judged.get(group.name)) for group in listed}
+    judged, found = {one.group: one for one in health}, troubles or {}
+    return {
+        group.name: GroupLine(group, judged.get(group.name), found.get(group.name, ()))
+        for group in listed
+    }

@@ -18,10 +18,12 @@ from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli.brokers import Brokers
 from zkcoord.console.picture import Picture, lines_of
+from zkcoord.console.troubles import Troubles
 from zkcoord.errors import RefusedError, UnavailableError, ZkcoordError
 from zkcoord.health.history import LogHistory
 from zkcoord.health.log_ends import LogEnds
 from zkcoord.health.monitor import HealthMonitor
+from zkcoord.health.owners import with_owners
 from zkcoord.health.rules import GroupHealth, HealthLimits
 from zkcoord.health.sampler import Sampler
 from zkcoord.health.stored_offsets import StoredOffsets
@@ -61,7 +63,9 @@ class Watcher:
         find_brokers: FindBrokers,
         interval_ms: int,
         published: Callable[[Picture], None],
+        troubles: Troubles | None = None,
     ) -> None:
+        self._troubles = troubles
         self._options = options
         self._layout = layout
         self._find_brokers = find_brokers
@@ -116,12 +120,15 @@ class Watcher:
         seen = coordinator_seen(reader, self._layout)
         took_ms = boot_ms() - began
         health = eyes.look(self._monitor, [group.name for group in listed])
+        health = with_owners(reader, self._layout, health)
+        names = [group.name for group in listed]
+        found = self._troubles.look(reader, names, health) if self._troubles is not None else {}
         if not eyes.are_slow:
             took_ms = boot_ms() - began
         self._publish(
             Picture(
                 at_ms=at_ms,
-                lines=lines_of(listed, health),
+                lines=lines_of(listed, health, found),
                 coordinator=seen,
                 no_lag=eyes.problem,
                 took_ms=took_ms,

@@ -60,6 +60,7 @@ from zkcoord.zk.port import (
     acl_bytes,
     fewer_reads,
 )
+from zkcoord.zk.term.comings import comings
 from zkcoord.zk.term.election import (
     Adrift,
     Candidate,
@@ -135,7 +136,7 @@ class CoordinatorDriver:
             lambda group: self.core.queue.rests(group, self.clock()),
         )
         self.matches = PatternMatches(cpu_ns)
-        self.core = self._core(self.options)
+        self.core = Coordinator(self.options, self.meter.works_for)
         self.failure: str | None = None
         self.stopping = False
         self.finished = False
@@ -184,7 +185,7 @@ class CoordinatorDriver:
             self._term("resigned", reason=reason)
             if self.inputs is not None:
                 self.inputs.ended(reason)
-        self.core = self._core(self.options)
+        self.core = Coordinator(self.options, self.meter.works_for)
         self.writer = None
         self._serve_no_more()
         if self.mirror is not None:
@@ -321,7 +322,8 @@ class CoordinatorDriver:
             self.writer = TermWriter(
                 self.port, self.layout, won.fence, self.acl, self.clock, self.wall_clock, self._feed
             )
-            self.core = self._core(replace(self.options, older_lease_ms=won.older_lease_ms))
+            after = replace(self.options, older_lease_ms=won.older_lease_ms)
+            self.core = Coordinator(after, self.meter.works_for)
             self.meter.forget()
             self.matches.forget_groups()
             self.elected_ms = self.clock()
@@ -366,16 +368,13 @@ class CoordinatorDriver:
             self.services.lost()
         self.services = None
 
-    def _core(self, options: CoordinatorOptions) -> Coordinator:
-        return Coordinator(options, self.meter.works_for)
-
-    # the core
-
     def _feed(self, event: Event) -> None:
         if self.writer is not None and not self.closing:
             self._step(event)
 
     def _step(self, event: Event) -> None:
+        for came_or_went in comings(event, self.core.groups):
+            self._record(came_or_went)
         actions = self.core.step(event)
         if self.inputs is not None:
             self.inputs.step(self.core.options, event, actions)

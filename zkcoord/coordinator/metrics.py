@@ -15,6 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from zkcoord import __version__
 from zkcoord.coordinator.led_metrics import LedMetrics
 from zkcoord.core.model import GroupState
+from zkcoord.health.trouble.kinds import TroubleKind
+from zkcoord.health.trouble.rules import KINDS_BY_JOURNAL
 from zkcoord.zk.classic.figures import ClassicSeen
 
 CAUSES = (
@@ -112,6 +114,12 @@ class Metrics:
             "Journal records that could not be written.",
             registry=registry,
         )
+        self.troubles = Gauge(
+            "zkcoord_group_troubles",
+            "Groups in trouble, by what it is, as far as this coordinator's own records tell it.",
+            ["kind"],
+            registry=registry,
+        )
 
     def _make_counters(self, registry: CollectorRegistry) -> None:
         self.terms = Counter(
@@ -189,6 +197,7 @@ class Metrics:
             self.terms.labels(event)
         for state in GroupState:
             self.groups.labels(state.value).set(0)
+        self.trouble({})
 
     def record(self, record: Mapping[str, object]) -> None:
         """Count a journal record."""
@@ -243,6 +252,11 @@ class Metrics:
         self.led.refresh(led if isinstance(led, ClassicSeen) else ClassicSeen())
         self.events_queued.set(events_queued)
         self.journal_lost.set(journal_lost)
+
+    def trouble(self, counts: Mapping[TroubleKind, int]) -> None:
+        """How many groups are in each trouble."""
+        for kind in KINDS_BY_JOURNAL:
+            self.troubles.labels(kind.value).set(counts.get(kind, 0))
 
     def text(self) -> bytes:
         """Prometheus' text format."""

@@ -41,6 +41,7 @@ from zkcoord.coordinator.journal import Journal
 from zkcoord.coordinator.logging import Logs
 from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
+from zkcoord.coordinator.troubles.desk import TroubleDesk
 from zkcoord.core.group.machine import Group
 from zkcoord.core.group.rebalance_log import DETAILS
 from zkcoord.errors import ConfigurationError
@@ -80,6 +81,7 @@ class CoordinatorService:
         self.asked_to_stop = False
         self.session_id = 0
         self.journal = _journal(settings)
+        self.troubles = TroubleDesk(self.journal.write if self.journal else lambda record: None)
         self.inputs = (
             InputLog(settings.inputs, self.journal)
             if settings.inputs is not None and self.journal is not None
@@ -171,6 +173,7 @@ class CoordinatorService:
                 "http serves",
                 extra={"fields": {"host": self.http.server_address[0], "port": self.http.port}},
             )
+        self.troubles.start()
         self.loop.attach(self)
         self.loop.post(self.driver.start)
         try:
@@ -200,6 +203,7 @@ class CoordinatorService:
             self.guardian.stop()
         self.assignors.close()
         self.asking.close()
+        self.troubles.close()
         if self.http is not None:
             self.http.stop()
         if self.journal is not None:
@@ -282,6 +286,7 @@ class CoordinatorService:
         if self.journal is not None:
             self.journal.write(record)
         self.metrics.record(record)
+        self.troubles.record(record)
         kind = str(record.get("kind"))
         if kind == "term":
             self._term(str(record.get("event")))
@@ -328,6 +333,7 @@ class CoordinatorService:
         status = self._ask(self.driver.status)
         lost = self.journal.lost if self.journal else 0
         self.metrics.refresh(status, self.loop.queued, lost)
+        self.metrics.trouble(self.troubles.counts)
         return HttpAnswer(HTTPStatus.OK, METRICS_TYPE, self.metrics.text())
 
     def _readiness(self) -> str:

@@ -58,6 +58,42 @@ def rejection(code: str, message: str) -> Rejection:
     return Rejection(code, CODES[code].fatal, message)
 
 
+class EndKind(enum.Enum):
+    """What ended a membership that its consumer did not end itself."""
+
+    POLL = "poll-interval"
+    SESSION = "session"
+    EVICTED = "evicted"
+
+
+ENDS_BY_VALUE = {kind.value: kind for kind in EndKind}
+END_DIGITS_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipEnd:
+    """How a consumer's membership before this one ended, as it says itself when it comes back.
+    `ms`: of POLL how long it had not polled; of SESSION how long its own thread stood still (0: it
+    did not, so it was cut off); else 0.
+    """
+
+    kind: EndKind
+    ms: int = 0
+
+    def __str__(self) -> str:
+        """As a registration has it."""
+        return f"{self.kind.value} {self.ms}"
+
+
+def parse_end(text: str) -> MembershipEnd | None:
+    """The end that a registration tells of; None: none that is known here."""
+    word, _, ms = text.partition(" ")
+    known = ENDS_BY_VALUE.get(word)
+    if known is None or not (ms.isascii() and ms.isdigit() and len(ms) <= END_DIGITS_MAX):
+        return None
+    return MembershipEnd(known, int(ms))
+
+
 class WireCode(enum.IntEnum):
     """Error codes of Kafka's protocol that a group's coordinator uses. Numbers:
     org.apache.kafka.common.protocol.Errors.

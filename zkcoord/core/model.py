@@ -120,6 +120,8 @@ class Member:
     gateway: str = ""
     legacy: bool = False
     unfollowed: str = ""
+    # How its membership before this one ended (`error_codes.MembershipEnd`); "": it was none.
+    ended: str = ""
 
     @property
     def is_leaving(self) -> bool:

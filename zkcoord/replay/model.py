@@ -34,9 +34,11 @@ from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.model import Malformed, Member
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.value_type import assert_never
+from zkcoord.errors import ReplayError
 from zkcoord.replay.group_world import GroupWorld
 from zkcoord.replay.recorded_world import External, ExternalChange, Learned
 
+IDLE_TICKS_MAX = 1_000_000
 NOT_ASKED = "a custom assignor is not run in a what-if"
 
 Watch = Callable[[ev.Event, list[ev.Action]], None]
@@ -66,6 +68,7 @@ class Model:
         """From the first recorded input to the time of the last."""
         for given in self.learned.inputs:
             self._at(given.now_ms, partial(self._external, given))
+        idle = 0
         while not self.over:
             at_ms = self._due[0][0] if self._due else None
             wake = self.core.next_wake_ms() if self.core.leading else None
@@ -74,8 +77,16 @@ class Model:
                 return
             self.now_ms = max(self.now_ms, min(times))
             if at_ms is not None and (wake is None or at_ms < wake):
+                idle = 0
                 heapq.heappop(self._due)[2]()
+            elif idle == IDLE_TICKS_MAX:
+                raise ReplayError(
+                    f"the model has nothing to do but wait at {self.now_ms} ms, {idle} times in a"
+                    " row: a time in the recording was changed or damaged; if it was not, please"
+                    " report it"
+                )
             else:
+                idle += 1
                 self._step(ev.Tick(self.now_ms))
 
     def _at(self, ms: int, thunk: Callable[[], None]) -> None:

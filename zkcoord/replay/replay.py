@@ -29,13 +29,14 @@ UNFOUNDED = (
     AssertionError,
     AttributeError,
     LookupError,
-    RecursionError,
+    RuntimeError,
     StopIteration,
     TypeError,
     ValueError,
 )
 """What the core may raise that is told what no decoder of nodes lets through."""
 
+NOW_MS_MAX = 10**14
 LINE_BYTES_MAX = 256 * 1024 * 1024
 
 _WORDS = codec(tuple[str, ...])
@@ -69,6 +70,8 @@ class Recording:
         self.source = lines if isinstance(lines, Path) else list(lines)
         self.end = ""
         self.complete = False
+        # The line that was taken last.
+        self.line = 1
         header = next(self._lines(), (1, None))[1]
         if not isinstance(header, dict) or header.get("version") != FORMAT_VERSION:
             raise ReplayError(
@@ -82,6 +85,20 @@ class Recording:
             self.wall_ms: int = codec(int).decode(header.get("t"))
             self.knows: frozenset[str] = frozenset(_WORDS.decode(header.get("knows", [])))
 
+    @contextmanager
+    def believed(self) -> Iterator[None]:
+        """What is done with the inputs. Where it fails by one that no decoder of nodes lets
+        through, that is the file's fault: raises `ReplayError`.
+        """
+        try:
+            yield
+        except UNFOUNDED as error:
+            raise ReplayError(
+                f"line {self.line} of {self.name}, or what stands before it, is nothing that a"
+                f" coordinator is told or says ({type(error).__name__}): the file was changed or"
+                " damaged; if it was not, please report it"
+            ) from error
+
     def steps(self) -> Iterator[ReplayStep]:
         """The inputs in order. Raises `ReplayError` for a line that cannot be one."""
         self.complete = False
@@ -90,6 +107,7 @@ class Recording:
             " killed)"
         )
         for number, line in self._lines():
+            self.line = number
             if number == 1:
                 continue
             if line is None:
@@ -107,6 +125,11 @@ class Recording:
                 )
             with _said_by(f"line {number} of {self.name}"):
                 event = _EVENT.decode(line["event"])
+            if not 0 <= event.now_ms <= NOW_MS_MAX:
+                raise ReplayError(
+                    f"line {number} of {self.name} has a time that no clock has ({event.now_ms}"
+                    " ms): the file was changed or damaged"
+                )
             yield ReplayStep(number, event, line["actions"])
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any] | None]]:
@@ -154,6 +177,11 @@ def _said_by(what: str, line: int = 0) -> Iterator[None]:
     except ForeignEncoding as error:
         raise ReplayError(
             f"{what}{f' of line {line}' if line else ''} cannot be read ({error})"
+        ) from error
+    except UNFOUNDED as error:
+        raise ReplayError(
+            f"{what}{f' of line {line}' if line else ''} cannot be read ({type(error).__name__}):"
+            " the file was changed or damaged"
         ) from error
 
 
@@ -206,8 +234,9 @@ class Replay:
         for step in self.recording.steps():
             if not found.inputs:
                 found.began_ms = step.event.now_ms
-            before(step.event)
-            actions = self._step(step)
+            with self.recording.believed():
+                before(step.event)
+                actions = self.core.step(step.event)
             found.inputs += 1
             found.now_ms = step.event.now_ms
             found.writes += sum(isinstance(action, Write) for action in actions)
@@ -221,16 +250,6 @@ class Replay:
                 return
             yield step, actions
         found.end, found.complete = self.recording.end, self.recording.complete
-
-    def _step(self, step: ReplayStep) -> list[Action]:
-        try:
-            return self.core.step(step.event)
-        except UNFOUNDED as error:
-            raise ReplayError(
-                f"line {step.line} of {self.recording.name} is nothing that a coordinator is told"
-                f" ({type(error).__name__}): the file was changed or damaged; if it was not, please"
-                " report it"
-            ) from error
 
     def run(self) -> ReplayResult:
         """To the end, without watching."""

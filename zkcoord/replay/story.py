@@ -18,6 +18,7 @@ from zkcoord.core.model import Command, Malformed, Member, Option, Owner, Topic,
 from zkcoord.core.value_type import assert_never
 from zkcoord.replay.text import action_text, any_text, op_text, partitions_text
 from zkcoord.terminal import printable
+from zkcoord.words import counted
 
 NOTES_KEPT_MAX = 50
 REASONS_SHOWN_MAX = 6
@@ -135,13 +136,13 @@ class Story:
     def _topic_notes(self, event: ev.TopicsChanged) -> Iterator[tuple[str, str]]:
         for name, topic in event.topics.items():
             if isinstance(topic, Topic):
-                note = f"topic {name} has {len(topic.partitions)} partitions"
+                note = f"topic {name} has {counted(len(topic.partitions), 'partition')}"
             else:
                 note = f"topic {name} is {'gone' if topic is None else 'malformed'}"
             yield from ((group, note) for group in sorted(self.core.groups_of_topic(name)))
         for pattern, names in event.matches.items():
             yield from (
-                (group, f"{pattern.regex} matches {len(names)} topics")
+                (group, f"{pattern.regex} matches {counted(len(names), 'topic')}")
                 for group in sorted(self.core.groups_with_wildcard_topics.get(pattern, ()))
             )
 
@@ -226,8 +227,8 @@ def command_words(command: Command) -> str:
         return op_text(ev.Send(command))
     count = len(command.partitions)
     return (
-        f"{WORDS[command.option]} {command.member} #{command.seq}: {count}"
-        f" partition{'' if count == 1 else 's'} ({partitions_shown(command.partitions)})"
+        f"{WORDS[command.option]} {command.member} #{command.seq}: "
+        f"{counted(count, 'partition')} ({partitions_shown(command.partitions)})"
     )
 
 

@@ -50,6 +50,11 @@ def script(recording: Recording, group: str | None) -> str:
     """The transcript. Raises `ReplayError` when the recording does not replay to the same, or the
     group depends on others.
     """
+    with recording.believed():
+        return _script(recording, group)
+
+
+def _script(recording: Recording, group: str | None) -> str:
     began_ms = next((step.event.now_ms for step in recording.steps()), 0)
     try:
         told = list(_told(recording, group, began_ms))

@@ -21,6 +21,7 @@ from zkcoord.replay.model import Model
 from zkcoord.replay.recorded_world import Learned, learn
 from zkcoord.replay.replay import Recording
 from zkcoord.text_table import table
+from zkcoord.words import counted
 from zkcoord.znodes.names import shown
 
 DURATIONS_SHOWN_MAX = 12
@@ -188,11 +189,12 @@ class Comparison:
 def compare(recording: Recording, what_if: WhatIf) -> Comparison:
     """Count, and run the model twice. Raises `ReplayError`."""
     recorded = Counter()
-    for step in recording.steps():
-        recorded.step(step.event, step.answers())
-    learned = learn(recording)
-    as_it_was, _ = _modelled(learned, WhatIf(recording.options, None, ""))
-    other, unanswered = _modelled(learned, what_if)
+    with recording.believed():
+        for step in recording.steps():
+            recorded.step(step.event, step.answers())
+        learned = learn(recording)
+        as_it_was, _ = _modelled(learned, WhatIf(recording.options, None, ""))
+        other, unanswered = _modelled(learned, what_if)
     return Comparison(recorded, as_it_was, other, unanswered)
 
 
@@ -220,7 +222,7 @@ def text(found: Comparison, group: str | None) -> str:
         ]
         rows += [[name, row, *(figures[row] for figures in three)] for row in three[0]]
     warning = (
-        f"{found.unanswered} questions to custom assignors were not recorded and failed in the"
+        f"{counted(found.unanswered, 'question')} to custom assignors, not recorded, failed in the"
         " model: choose another with --with assignor=NAME\n"
         if found.unanswered
         else ""

@@ -28,6 +28,7 @@ from zkcoord.errors import InvalidConsumerIdError, InvalidGroupError
 
 NAME_CHARS_MAX = 249
 MEMBER_CHARS_MAX = 640
+KEPT_CHARS = 100
 HOST_CHARS_MAX = 64
 CONSUMER_ID_CHARS_MAX = 100
 NODE_CHARS_MAX = 255
@@ -77,6 +78,16 @@ def is_plain_group(name: str) -> bool:
 def is_member(name: str) -> bool:
     """Whether this can be the name of a registration, ours or an old consumer's."""
     return len(name) <= MEMBER_CHARS_MAX and _is_component(name)
+
+
+def kept(name: str) -> str:
+    """What is kept of a node's name that may be of a megabyte: the name, or of one that is too long
+    its beginning and what tells it from others, which is no node's name.
+    """
+    if len(name) <= MEMBER_CHARS_MAX:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{name[:KEPT_CHARS]}/... ({len(name)} characters, {digest[:FIT_DIGITS]})"
 
 
 def _is_component(name: str) -> bool:

@@ -12,6 +12,7 @@ them). Old consumers' expressions are Java's: what of them can be said in RE2 is
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 
 import re2
@@ -26,6 +27,11 @@ REGEX_PROGRAM_MAX = 16_384
 REGEXES_CACHED_MAX = 1_024
 REASON_CHARS_MAX = 200
 EMPTY = "(?:)"
+LOOK_AROUND = re.compile(r"\(\?<?[!=]")
+NO_LOOK_AROUND = (
+    "it has no look-ahead or look-behind: write what is to match, for example (_?[^_].*|_) for all"
+    " that does not begin with __"
+)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _JAVA_TRIMS = "".join(map(chr, range(ord(" ") + 1)))
@@ -77,6 +83,13 @@ def _matches(pattern: Pattern, topics: list[str]) -> frozenset[str]:
     return frozenset(topics) - matched if pattern.kind is PatternKind.BLACK_LIST else matched
 
 
+def refusal(regex: str, reason: str) -> str:
+    """What is wrong with what RE2 refuses for this reason, and what to write instead where that is
+    known.
+    """
+    return NO_LOOK_AROUND if LOOK_AROUND.search(regex) else reason[:REASON_CHARS_MAX]
+
+
 @functools.lru_cache(maxsize=REGEXES_CACHED_MAX)
 def compiled(regex: str) -> re2._Regexp | Malformed:
     """The engine for an expression, or what is wrong with it. The latest are kept."""
@@ -94,7 +107,7 @@ def compiled(regex: str) -> re2._Regexp | Malformed:
     except re2.error as error:
         reason = error.args[0] if error.args else "not a regular expression"
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        return Malformed("pattern", shown(regex), f"RE2 refuses it: {text[:REASON_CHARS_MAX]}")
+        return Malformed("pattern", shown(regex), f"RE2 refuses it: {refusal(regex, text)}")
     if found.programsize > REGEX_PROGRAM_MAX:
         return Malformed(
             "pattern",

@@ -121,6 +121,7 @@ def encode_registration(
     session_timeout_ms: int = 0,
     library: str = "",
     gateway: str = "",
+    ended: str = "",
 ) -> bytes:
     """A registration's data. Raises `InvalidSubscriptionError`, one sentence, for what no reader
     could use.
@@ -144,7 +145,7 @@ def encode_registration(
         "client": client,
         "host": host,
     }
-    for key, text in (("library", library), ("gateway", gateway)):
+    for key, text in (("library", library), ("gateway", gateway), ("ended", ended)):
         if text:
             document[key] = text
     if instance is not None:
@@ -224,6 +225,9 @@ def _member(name: str, stat: Stat, document: JsonObject) -> Member:
         session_timeout_ms,
         _seldom(document, "library"),
         _seldom(document, "gateway"),
+        False,
+        "",
+        _seldom(document, "ended"),
     )
 
 

@@ -9,7 +9,7 @@ from consumer.core.options import MemberOptions
 from consumer.core.outbox import Outbox
 from consumer.core.phases import Happening, Phase
 from consumer.core.state import MemberState
-from zkcoord.core.error_codes import FENCED_INSTANCE_ID
+from zkcoord.core.error_codes import FENCED_INSTANCE_ID, EndKind, MembershipEnd
 from zkcoord.core.model import Command
 
 from .announcements import Announcements
@@ -82,6 +82,7 @@ class Sessions:
         state, session, was = self.state, self.state.session, self.state.phase
         if was is Phase.MEMBER:
             self.outbox.notice(msg.NoticeKind.SESSION_LOST, name=session.name)
+            state.ended = MembershipEnd(EndKind.SESSION, session.stood_still_ms)
         self.drop_all("the ZooKeeper session is over")
         if was is Phase.MEMBER and session.leaving:
             state.move(Happening.LEAVE)
@@ -103,6 +104,7 @@ class Sessions:
                 requested.subscription,
                 requested.user_data,
                 not self.state.registered_before,
+                "" if self.state.ended is None else str(self.state.ended),
             )
         )
 
@@ -113,6 +115,7 @@ class Sessions:
             return
         state.move(Happening.REGISTERED)
         state.registered_before = True
+        state.ended = None
         session.incarnation = e.incarnation
         if self.options.idle_look_ms:
             session.idle_look_at_ms = e.now_ms + self.options.idle_look_ms
@@ -191,6 +194,7 @@ class Sessions:
         if deadline_ms is None or now_ms < deadline_ms:
             return
         self.state.move(Happening.UNPOLLED)
+        self.state.ended = MembershipEnd(EndKind.POLL, now_ms - self.state.polled_ms)
         self.drop_all(
             f"the application did not poll for {self.options.max_poll_interval_ms} ms"
             " (max_poll_interval_ms): poll more often, or take fewer records at a time"
@@ -240,6 +244,7 @@ class Sessions:
         if self.state.session.leaving:
             return self.close(reason)
         self.state.move(Happening.EVICTED)
+        self.state.ended = MembershipEnd(EndKind.EVICTED)
         self.outbox.notice(msg.NoticeKind.EVICTED, name=self.state.session.name)
         self.drop_all(reason)
         self.outbox.request(ev.CloseSession(reason))

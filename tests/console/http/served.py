@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,26 +25,34 @@ PATIENCE_S = 60.0
 class Served:
     """A running server."""
 
-    def __init__(self, told: ToldPages, pages: Any = None) -> None:
+    def __init__(
+        self, told: ToldPages, pages: Any = None, acting: Callable[[Any], Any] | None = None
+    ) -> None:
         self.told = told
         self.newsroom = Newsroom()
         self.addresses = ConsoleAddresses(pages or told.pages, self.newsroom)
         self.socket = listener("127.0.0.1", 0)
         self.port: int = self.socket.getsockname()[1]
-        app = application(self.addresses, self.newsroom)
-        self.server = server(Guarded(app, HostNames(["console.example"])), self.addresses.end)
+        at = acting(pages or told.pages) if acting is not None else None
+        app = Guarded(
+            application(self.addresses, self.newsroom, at),
+            HostNames(["console.example"]),
+            at is not None,
+        )
+        self.server = server(app, self.addresses.end)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],), daemon=True)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
 
     def ask(
-        self, path: str, method: str = "GET", **headers: str
+        self, path: str, method: str = "GET", body: str | None = None, **headers: str
     ) -> tuple[int, dict[str, str], str]:
-        """Status, headers and body."""
+        """Status, headers and body. A `_` in a header's name is a dash."""
         asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         with contextlib.closing(asked):
-            asked.request(method, path, headers=headers)
+            said = {name.replace("_", "-"): value for name, value in headers.items()}
+            asked.request(method, path, body, said)
             answer = asked.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
             return answer.status, found, answer.read().decode()
@@ -66,9 +74,13 @@ def rest(client: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def served(told: ToldPages | None = None, pages: Any = None) -> Iterator[Served]:
+def served(
+    told: ToldPages | None = None,
+    pages: Any = None,
+    acting: Callable[[Any], Any] | None = None,
+) -> Iterator[Served]:
     """It runs within the block."""
-    found = Served(told or ToldPages(), pages)
+    found = Served(told or ToldPages(), pages, acting)
     found.thread.start()
     wait_until(lambda: found.server.started, PATIENCE_S, "the server")
     try:

@@ -113,7 +113,7 @@ def test_a_real_page_and_its_end() -> None:
     with served(told) as here, Stream(here.port, "/live/group?name=billing") as stream:
         first = stream.next()
         assert first and set(first) == {
-            "notice", "status", "head", "chart", "partitions", "members", "events",
+            "notice", "status", "trouble", "head", "chart", "partitions", "members", "events",
         }  # fmt: skip
         told.asker.groups = {"billing": snapshot("billing", {"m2": {"a": [0]}})}
         here.newsroom.tell()

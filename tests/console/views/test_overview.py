@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 import pytest
 
 from tests.console.pictures import line, picture
+from zkcoord.console.picture import Picture
 from zkcoord.console.views.overview import NOT_WELL, ROWS, SORTS, Wanted, overview, wanted
 from zkcoord.core.model import GroupState
 from zkcoord.health.rules import HealthVerdict
+from zkcoord.health.trouble.kinds import Trouble, TroubleKind
 
 LINES = [
     line("a", HealthVerdict.OK, members=2, lag=1),
@@ -106,3 +109,32 @@ def test_pages() -> None:
     beyond = overview(many, asked.at(999), lambda _: 0)
     assert beyond.wanted.page == 3 and [one.name for one, _ in beyond.rows] == ["g0200"]
     assert overview(picture(), wanted({"page": "9"}), lambda _: 0).pages == 1
+
+
+def trouble(kind: TroubleKind) -> Trouble:
+    return Trouble(kind, "g", "it was seen", "mend it", 1, "m1")
+
+
+def test_groups_in_trouble_are_counted_filtered_and_sorted() -> None:
+    lines = [
+        replace(line("a"), troubles=(trouble(TroubleKind.IDLE_MEMBERS),)),
+        line("b"),
+        replace(
+            line("c"),
+            troubles=(trouble(TroubleKind.SLOW_HANDLER), trouble(TroubleKind.IDLE_MEMBERS)),
+        ),
+    ]
+    seen = Picture(lines={one.name: one for one in lines})
+
+    def shown(**query: str) -> str:
+        return "".join(one.name for one, _ in overview(seen, wanted(query), lambda _: 0).rows)
+
+    assert shown(trouble="any", sort="name") == "ac"
+    assert shown(trouble="slow-handler") == "c" and shown(trouble="poll-interval") == ""
+    assert shown(sort="troubles") == "cab" and shown(trouble="<b>", sort="name") == "abc"
+    assert overview(seen, wanted({}), lambda _: 0).troubles == {
+        "idle-members": 2,
+        "slow-handler": 1,
+    }
+    asked = Wanted(trouble="any")
+    assert wanted(dict(parse_qsl(asked.query))) == asked

@@ -28,9 +28,16 @@ def offsets_of(words: tuple[str, ...]) -> dict[TopicPartition, int]:
 
 
 def subscribed(action: ev.Join | ev.Resubscribe) -> str:
-    """The topics, and what the member says of itself: `t1,t2 with DATA`."""
+    """The topics, what the member says of itself, and how its membership before ended:
+    `t1,t2 with DATA after session 20`.
+    """
     topics = ",".join(sorted(action.subscription.topics))
-    return topics + (f" with {action.user_data}" if action.user_data else "")
+    ended = action.ended if isinstance(action, ev.Join) else ""
+    return (
+        topics
+        + (f" with {action.user_data}" if action.user_data else "")
+        + (f" after {ended}" if ended else "")
+    )
 
 
 def shown(offsets: Mapping[TopicPartition, object]) -> str:

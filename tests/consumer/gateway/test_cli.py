@@ -84,6 +84,7 @@ def test_the_command_ends_with_2(tmp_path: Path) -> None:
         ({"broker_ports": "1=9192"}, "none that is that of --listen"),
         ({"broker_ports": "1=9193,2=9193"}, "each broker and each port once"),
         ({"coordinated_groups": "a("}, r"no regular expression \('missing \): a\('\)"),
+        ({"coordinated_groups": "(?!__).*"}, r"no look-ahead .* write .*\(_\?\[\^_\]\.\*\|_\)"),
         ({"offsets_in_kafka": "a("}, r"--offsets-in-kafka .* no regular expression"),
     ],
 )

@@ -770,6 +770,26 @@ def test_what_is_marked_of_others_is_read_beside_a_whole_read(fixture: RealFixtu
     assert changed.index((G, True)) < changed.index((G, False))
 
 
+def test_of_a_registrations_name_that_is_too_long_little_is_kept(fixture: RealFixture) -> None:
+    """Such names may be of a megabyte, and a group may have thousands. The same is kept of one
+    whether it was found or seen to come, so that it is seen to go.
+    """
+    w = World(fixture)
+    found, come = "x" * 50_000, "x" * 49_999 + "y"
+    w.make(*w.member("a"), Create(w.lay.registration(G, found), b"", ephemeral=True))
+    w.begin()
+    w.make(Create(w.lay.registration(G, come), b"", ephemeral=True))
+    w.settle()
+    kept = set(w.groups[G]["members"]) - {"a"}
+    assert len(kept) == 2 and max(map(len, kept)) < 300
+    assert all(isinstance(w.groups[G]["members"][name], Malformed) for name in kept)
+    assert max(len(w.groups[G]["members"][name].name) for name in kept) < 300
+    for name in (found, come):
+        w.hand.do(Delete(w.lay.registration(G, name)))
+    w.settle()
+    assert set(w.groups[G]["members"]) == {"a"}
+
+
 def test_names_that_are_no_groups_are_ignored(fixture: RealFixture) -> None:
     w = World(fixture)
     w.make(

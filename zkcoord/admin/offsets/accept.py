@@ -78,19 +78,23 @@ class Accept:
                 )
         return found
 
+    def refusal(self) -> str:
+        """What stands against it now; "" where nothing does. Raises `RefusedError`."""
+        members = members_now(self.client, self.layout, self.group)
+        return (
+            f"the group {self.group} has members ({some(members)}), which have begun without these"
+            " offsets already: stop them first"
+            if members
+            else ""
+        )
+
     def execute(self) -> tuple[list[Acceptance], str]:
         """Write it, topic by topic: what was accepted, and a sentence where it ended early."""
         done: list[Acceptance] = []
         for _ in range(TRIES_MAX):
-            members = members_now(self.client, self.layout, self.group)
-            if members:
-                return (
-                    done,
-                    (
-                        f"the group {self.group} has members ({some(members)}), which have begun"
-                        " without these offsets already: stop them first"
-                    ),
-                )
+            refusal = self.refusal()
+            if refusal:
+                return done, refusal
             pending = self.plan()
             if not pending:
                 return done, ""

@@ -26,11 +26,11 @@ from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.admin.offsets.untold import AboutToBeWritten
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.errors import RefusedError
+from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
-    AclEntry,
     Committed,
     Create,
-    GetChildren,
+    GetData,
     Missing,
     Op,
     Rejected,
@@ -52,8 +52,8 @@ CONFLICTS = (ZkError.BAD_VERSION, ZkError.NO_NODE, ZkError.NODE_EXISTS)
 @dataclass(frozen=True, slots=True)
 class ResetRow:
     """One partition of a reset. `old` is what is stored, `new` what will be (None: it is left
-    alone), `end` its log's end, `owner` the member that owns it; `written` says that it happened,
-    at `version`.
+    alone), `end` its log's end, `owner` the member that owns it; `written` says that it is stored,
+    at `version`, where it was not `there` already.
     """
 
     tp: TopicPartition
@@ -64,6 +64,7 @@ class ResetRow:
     warning: str = ""
     written: bool = False
     version: int = -1
+    there: bool = False
 
     @property
     def lag(self) -> int | None:
@@ -93,7 +94,7 @@ class Reset:
         logs: Mapping[TopicPartition, Log],
         topics: Mapping[str, Topic],
         live: bool,
-        acl: tuple[AclEntry, ...],
+        acl: AclOf,
         progress: Progress,
         about_to: Callable[[Sequence[AboutToBeWritten]], None] = lambda rows: None,
     ) -> None:
@@ -128,7 +129,7 @@ class Reset:
         size = BATCH_MAX
         self._make_parents()
         while pending:
-            refusal = self._somebody_there()
+            refusal = self.somebody_there()
             if refusal:
                 return self._result(refusal)
             tried = self._batch(pending[:size])
@@ -144,12 +145,12 @@ class Reset:
             self.progress.say(
                 f"{len(self.logs) - len(pending)} of {len(self.logs)} partitions done"
             )
-        return self._result(self._somebody_there(after=True))
+        return self._result(self.somebody_there(after=True))
 
     def _result(self, refusal: str) -> ResetResult:
         return ResetResult(tuple(self.rows[tp] for tp in sorted(self.rows)), refusal)
 
-    def _somebody_there(self, after: bool = False) -> str:
+    def somebody_there(self, after: bool = False) -> str:
         """What stands against going on, after a sync."""
         try:
             members = members_now(self.client, self.layout, self.group)
@@ -221,7 +222,7 @@ class Reset:
         if changed:
             row = replace(row, written=True, version=version)
         elif row.new is not None:
-            row = replace(row, written=True)
+            row = replace(row, written=True, there=True)
         self.rows[row.tp] = row
 
     def _ops(self, row: ResetRow, stored: StoredOffset) -> tuple[Op, ...]:
@@ -232,7 +233,7 @@ class Reset:
         path, data = self.layout.offset(self.group, row.tp), encode_offset(row.new)
         return (
             (
-                Create(path, data, acl=self.acl)
+                Create(path, data, acl=self.acl(path))
                 if stored.version is None
                 else SetData(path, data, stored.version)
             ),
@@ -323,11 +324,15 @@ class Reset:
             path = self.layout.offset_topic(self.group, topic)
             data.update(dict.fromkeys(parents(path), b""))
             data[path] = encode_incarnation(OffsetsOf(self.topics[topic].incarnation))
-        for path, answer in zip(
-            data, self.client.read([GetChildren(path) for path in data]), strict=False
-        ):
-            if isinstance(answer, Missing):
-                make(self.client, Create(path, data[path], acl=self.acl))
+        make_missing(self.client, data, self.acl)
+
+
+def make_missing(client: SyncClient, nodes: Mapping[str, bytes], acl: AclOf) -> None:
+    """Make those of these that are not there, in this order. Raises `RefusedError`."""
+    answers = client.read([GetData(path) for path in nodes])
+    for path, answer in zip(nodes, answers, strict=True):
+        if isinstance(answer, Missing):
+            make(client, Create(path, nodes[path], acl=acl(path)))
 
 
 def make(client: SyncClient, node: Create) -> None:

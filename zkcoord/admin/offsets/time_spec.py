@@ -21,13 +21,14 @@ _DURATION = re.compile(
 )
 
 
-def parse_datetime(text: str) -> tuple[int, bool]:
+def parse_datetime(text: str, flag: str = "--to-datetime", instead: str = "") -> tuple[int, bool]:
     """Milliseconds since 1970, and whether a zone was given (without one it is UTC, as in Kafka's
-    tool). Raises `ConfigurationError`.
+    tool). `flag` is what it was said with, `instead` what may be said as well. Raises
+    `ConfigurationError`.
     """
     match = _DATETIME.fullmatch(text.strip())
     wrong = ConfigurationError(
-        f"--to-datetime is {shown(text)}: write YYYY-MM-DDThh:mm:ss.sss, with a zone (Z, +02:00) or"
+        f"{flag} is {shown(text)}: write YYYY-MM-DDThh:mm:ss.sss, with a zone (Z, +02:00) or"
         " without one for UTC, for example 2026-01-31T10:00:00.000Z"
     )
     if match is None:
@@ -47,8 +48,7 @@ def parse_datetime(text: str) -> tuple[int, bool]:
         raise wrong from error
     if ms < 0:
         raise ConfigurationError(
-            f"--to-datetime is {shown(text)}, which is before 1970: write a later time, or"
-            " --to-earliest"
+            f"{flag} is {shown(text)}, which is before 1970: write a later time{instead}"
         )
     return ms, zone is not None
 

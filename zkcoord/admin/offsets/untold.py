@@ -21,6 +21,7 @@ from zkcoord.admin.common import argument, some
 from zkcoord.admin.offsets.time_spec import shown_time
 from zkcoord.core.model import TopicPartition
 from zkcoord.private_files import private, private_folder
+from zkcoord.words import counted
 
 BYTES_MAX = 64 * 1024 * 1024
 
@@ -96,11 +97,15 @@ def refusal(
     if not done:
         return ""
     rest = [tp for tp in versions if tp not in latest or versions[tp] == latest[tp].version]
-    more = f"; {len(rest)} others were not: name them with --topic TOPIC:N" if rest else ""
+    more = (
+        f"; {counted(len(rest), 'other', 'was')} not: name them with --topic TOPIC:N"
+        if rest
+        else ""
+    )
     return (
-        f"an earlier command ({what}) has shifted {len(done)} partitions of {group} already, and"
-        f" what it did may not have been told ({some(done)}){more}: see zkcoord offsets show"
-        f" {argument(group)}, and add --again to shift them once more"
+        f"an earlier command ({what}) has shifted {counted(len(done), 'partition')} of {group}"
+        f" already, and what it did may not have been told ({some(done)}){more}: see zkcoord"
+        f" offsets show {argument(group)}, and add --again to shift them once more"
     )
 
 

@@ -17,6 +17,9 @@ from zkcoord.coordinator.http.host_names import HostNames
 
 TARGET_BYTES_MAX = 8 * 1024
 METHODS = ("GET", "HEAD")
+ACTING = ("act", "sign-in", "sign-out")
+"""Addresses that take forms, where readers may act."""
+
 HEADERS = {
     b"content-security-policy": (
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -24,7 +27,8 @@ HEADERS = {
     ),
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
-    b"referrer-policy": b"no-referrer",
+    # "no-referrer" would have browsers say that forms come from nowhere
+    b"referrer-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
     b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
@@ -35,9 +39,10 @@ MISDIRECTED = "this console has no such name: ask by its address, or name it wit
 class Guarded:
     """An ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, names: HostNames) -> None:
+    def __init__(self, app: ASGIApp, names: HostNames, may_act: bool = False) -> None:
         self._app = app
         self._names = names
+        self._forms = {f"/{name}" for name in ACTING} if may_act else set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or pass on."""
@@ -60,7 +65,8 @@ class Guarded:
         hosts = [v.decode("latin-1") for k, v in scope["headers"] if k == b"host"]
         if not self._names.serve(hosts):
             return PlainTextResponse(MISDIRECTED + "\n", 421)
-        if scope["method"] not in METHODS:
+        is_form = scope["method"] == "POST" and scope["path"] in self._forms
+        if scope["method"] not in METHODS and not is_form:
             allowed = {"allow": ", ".join(METHODS)}
             return PlainTextResponse("only GET and HEAD are answered here\n", 405, allowed)
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > TARGET_BYTES_MAX:

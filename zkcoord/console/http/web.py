@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from zkcoord.console.http.acting import ActingAddresses
 from zkcoord.console.http.live import Newsroom, events
 from zkcoord.console.pages import NotThereError, Pages
 
@@ -28,8 +29,10 @@ EVENTS = "text/event-stream"
 EVENT_HEADERS = {"x-accel-buffering": "no", "cache-control": "no-store, no-transform"}
 
 
-def application(at: ConsoleAddresses, newsroom: Newsroom) -> Starlette:
-    """The ASGI application."""
+def application(
+    at: ConsoleAddresses, newsroom: Newsroom, acting: ActingAddresses | None = None
+) -> Starlette:
+    """The ASGI application. `acting`: where readers may act."""
 
     @contextlib.asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
@@ -40,6 +43,7 @@ def application(at: ConsoleAddresses, newsroom: Newsroom) -> Starlette:
         routes=[
             Route("/", at.page, name="overview"),
             Route("/live/{name}", at.live),
+            *(acting.routes() if acting is not None else ()),
             Mount("/static", StaticFiles(directory=STATIC)),
             Route("/{name}", at.page),
         ],

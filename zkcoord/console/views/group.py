@@ -9,6 +9,7 @@ from typing import Any
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.groups_led_text import led_lines
 from zkcoord.console.picture import GroupLine
+from zkcoord.console.views.timeline import MARKED
 from zkcoord.core.model import GroupState, Option, TopicPartition
 from zkcoord.health.rules import HealthVerdict, PartitionHealth
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
@@ -18,6 +19,10 @@ PARTITIONS_SHOWN = 100
 MEMBERS_SHOWN = 100
 EVENTS_SHOWN = 30
 BLOCKERS_SHOWN = 30
+TROUBLES_SHOWN = 10
+TOLD = (*MARKED, "malformed", "assignor", "trouble")
+"""The records that are shown."""
+
 PARTS_SHOWN = 6
 MOVING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 

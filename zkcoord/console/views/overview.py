@@ -15,11 +15,14 @@ from urllib.parse import urlencode
 from zkcoord.console.picture import GroupLine, Picture
 from zkcoord.core.model import GroupState
 from zkcoord.health.rules import HealthVerdict
+from zkcoord.health.trouble.kinds import TroubleKind
 
 ROWS = 100
 TEXT_CHARS_MAX = 200
 PAGES_MAX = 1_000_000
 NOT_WELL = "not well"
+ANY_TROUBLE = "any"
+TROUBLES = (ANY_TROUBLE, *(kind.value for kind in TroubleKind))
 SORTS: dict[str, Callable[[GroupLine, int], Any]] = {
     "name": lambda line, _: line.name,
     "state": lambda line, _: line.listed.state.value,
@@ -28,11 +31,12 @@ SORTS: dict[str, Callable[[GroupLine, int], Any]] = {
     "seconds": lambda line, _: -1.0 if line.seconds is None else line.seconds,
     "verdict": lambda line, _: line.badness,
     "rebalances": lambda _, rebalances: rebalances,
+    "troubles": lambda line, _: len(line.troubles),
 }
 ORDERS = ("up", "down")
 VERDICTS = (NOT_WELL, *(verdict.value for verdict in HealthVerdict))
 STATES = tuple(state.value for state in GroupState)
-WORST_FIRST = ("members", "lag", "seconds", "verdict", "rebalances")
+WORST_FIRST = ("members", "lag", "seconds", "verdict", "rebalances", "troubles")
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Wanted:
     sort: str = "verdict"
     down: bool = True
     page: int = 1
+    trouble: str = ""
 
     @property
     def query(self) -> str:
@@ -54,6 +59,7 @@ class Wanted:
             "find": self.find,
             "verdict": self.verdict,
             "state": self.state,
+            "trouble": self.trouble,
             "sort": self.sort,
             "order": "down" if self.down else "up",
             "page": str(self.page),
@@ -78,7 +84,9 @@ class Wanted:
 
 def wanted(query: Mapping[str, str]) -> Wanted:
     """Of an address; what is no word of ours counts as usual."""
-    verdict, state, order = (query.get(name, "") for name in ("verdict", "state", "order"))
+    verdict, state, order, trouble = (
+        query.get(name, "") for name in ("verdict", "state", "order", "trouble")
+    )
     sort = query.get("sort", "verdict")
     sort = sort if sort in SORTS else "verdict"
     page = query.get("page", "1")
@@ -90,6 +98,7 @@ def wanted(query: Mapping[str, str]) -> Wanted:
         sort,
         down,
         min(int(page), PAGES_MAX) if page.isascii() and page.isdigit() and len(page) < 8 else 1,
+        trouble if trouble in TROUBLES else "",
     )
 
 
@@ -103,6 +112,7 @@ class Overview:
     pages: int
     verdicts: dict[str, int]
     states: dict[str, int]
+    troubles: dict[str, int]
 
 
 def overview(picture: Picture, asked: Wanted, per_hour: Callable[[str], int]) -> Overview:
@@ -118,6 +128,7 @@ def overview(picture: Picture, asked: Wanted, per_hour: Callable[[str], int]) ->
         pages,
         _counted(line.verdict.value for line in lines),
         _counted(line.listed.state.value for line in lines),
+        _counted(kind for line in lines for kind in {one.kind.value for one in line.troubles}),
     )
 
 
@@ -140,6 +151,10 @@ def _is_wanted(line: GroupLine, asked: Wanted) -> bool:
         part
         and part not in line.name.lower()
         and not any(part in topic.lower() for topic in line.listed.topics)
+    ):
+        return False
+    if asked.trouble and not any(
+        asked.trouble in (ANY_TROUBLE, one.kind.value) for one in line.troubles
     ):
         return False
     if asked.state and line.listed.state.value != asked.state:

@@ -10,6 +10,7 @@ from zkcoord.console.views.group import of_record
 from zkcoord.console.views.texts import short
 from zkcoord.console.views.timeline import REBALANCES, owned
 from zkcoord.core.model import TopicPartition
+from zkcoord.words import counted
 
 MOVES_SHOWN = 200
 WAITED_SHOWN = 20
@@ -53,12 +54,13 @@ class RebalanceTold:
             found.append(f"{who} took longest to answer: {ms} ms.")
         if type(record.get("moved")) is int:
             found.append(
-                f"{record['moved']} partitions moved, to {short(record.get('members', '?'))}"
-                f" members, by the assignor {short(record.get('assignor', '?'))}."
+                f"{counted(record['moved'], 'partition')} moved, to"
+                f" {short(record.get('members', '?'))} members, by the assignor"
+                f" {short(record.get('assignor', '?'))}."
             )
         left = record.get("unassigned")
         if type(left) is int and left:
-            found.append(f"{left} partitions were left without a member.")
+            found.append(f"{counted(left, 'partition', 'was')} left without a member.")
         return found
 
 

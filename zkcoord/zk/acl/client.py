@@ -69,26 +69,33 @@ class AclClient:
 
     def acls(self, paths: Sequence[str]) -> list[AclAnswer]:
         """The ACLs of nodes, in order."""
-        return self._each([partial(get_acl_request, path=path) for path in paths])
+        return acls_of(self.nodes, paths)
 
     def set_acls(self, acls: Sequence[tuple[str, Sequence[AclEntry]]]) -> list[AclAnswer]:
         """Set the ACLs of nodes; what became of each, in order."""
-        return self._each(
-            [partial(set_acl_request, path=path, entries=entries) for path, entries in acls]
+        return _each(
+            self.nodes,
+            [partial(set_acl_request, path=path, entries=entries) for path, entries in acls],
         )
 
-    def _each(self, requests: Sequence[Callable[[str], WireRequest]]) -> list[AclAnswer]:
-        found: list[AclAnswer] = []
-        for at in range(0, len(requests), REQUESTS_AT_ONCE_MAX):
-            part = requests[at : at + REQUESTS_AT_ONCE_MAX]
-            answers: list[AclAnswer | Unanswered] = self.nodes.ask_all(
-                [partial(_send, request) for request in part]
-            )
-            told = [answer for answer in answers if not isinstance(answer, Unanswered)]
-            if len(told) < len(part):
-                raise self.nodes.unanswered()
-            found += told
-        return found
+
+def acls_of(client: SyncClient, paths: Sequence[str]) -> list[AclAnswer]:
+    """The ACLs of nodes, in order. Raises `UnavailableError`."""
+    return _each(client, [partial(get_acl_request, path=path) for path in paths])
+
+
+def _each(client: SyncClient, requests: Sequence[Callable[[str], WireRequest]]) -> list[AclAnswer]:
+    found: list[AclAnswer] = []
+    for at in range(0, len(requests), REQUESTS_AT_ONCE_MAX):
+        part = requests[at : at + REQUESTS_AT_ONCE_MAX]
+        answers: list[AclAnswer | Unanswered] = client.ask_all(
+            [partial(_send, request) for request in part]
+        )
+        told = [answer for answer in answers if not isinstance(answer, Unanswered)]
+        if len(told) < len(part):
+            raise client.unanswered()
+        found += told
+    return found
 
 
 def _send(

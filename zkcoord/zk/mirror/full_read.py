@@ -392,13 +392,13 @@ def _mode(draft: GroupDraft, _: None, answer: ReadAnswer) -> None:
 def _member_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
     draft.hidden(path, answer)
     if isinstance(answer, Children):
-        draft.delta.members.update(dict.fromkeys(answer.names))
+        draft.delta.members.update(dict.fromkeys(map(names.kept, answer.names)))
 
 
 def _request_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:
     draft.hidden(path, answer)
     if isinstance(answer, Children):
-        draft.delta.requests.update(dict.fromkeys(answer.names))
+        draft.delta.requests.update(dict.fromkeys(map(names.kept, answer.names)))
 
 
 def _channel_names(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:

@@ -214,12 +214,10 @@ class Mirror:
         it (a whole read names the others).
         """
         if isinstance(where, places.RegistrationAt) and where.group in self.known and self.begun:
-            value = (
-                None
-                if change is Change.DELETED
-                else Malformed("registration", where.member, BAD_NAME)
-            )
-            self._emit_group(where.group, GroupDelta(members={where.member: value}))
+            name = names.kept(where.member)
+            gone = change is Change.DELETED
+            value = None if gone else Malformed("registration", name, BAD_NAME)
+            self._emit_group(where.group, GroupDelta(members={name: value}))
 
     def _follow_no_more(self, group: str) -> None:
         self.left_alone.add(group)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from zkcoord.errors import RefusedError, UnavailableError
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
@@ -95,6 +96,11 @@ class SyncClient:
         if options.tls is not None and options.tls.cert:
             return f"the certificate {options.tls.cert}"
         return "this client, which gave no credentials,"
+
+    @property
+    def roles(self) -> Roles | None:
+        """Who is what, where this client was told."""
+        return self._options.roles
 
     @property
     def refused(self) -> str:

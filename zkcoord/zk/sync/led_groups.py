@@ -27,12 +27,13 @@ from zkcoord.zk.sync.group_snapshot import (
 )
 from zkcoord.zk.sync.in_kafka import kept_in_kafka
 from zkcoord.zk.sync.led_seen import LedMemberSnapshot, LedSnapshot
+from zkcoord.zk.sync.read_pins import read_pins
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.classic.assigned import partitions_of
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths, member_digest
-from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin, decode_pin
+from zkcoord.znodes.classic.pin import PINS_MAX, Machine, Pin
 from zkcoord.znodes.classic.presence import ServedBy, decode_presence
 from zkcoord.znodes.classic.report import decode_report
 from zkcoord.znodes.classic.view import NEVER, ClassicView
@@ -142,8 +143,8 @@ def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListe
 
 
 def all_pins(reader: SyncClient, layout: Layout) -> dict[str, Pin | Malformed]:
-    """Who is to run which groups, as far as that is taken; `Malformed`: nobody can read it. Raises
-    `UnavailableError`.
+    """Who is to run which groups, as far as that is taken; `Malformed`: nobody can read it, or it
+    is not believed. Raises `UnavailableError`.
     """
     paths = ClassicPaths(layout)
     reader.sync()
@@ -152,23 +153,19 @@ def all_pins(reader: SyncClient, layout: Layout) -> dict[str, Pin | Malformed]:
         raise UnavailableError(not_allowed(paths.pins, answer))
     listed = answer.names if isinstance(answer, Children) else ()
     groups = sorted(filter(names.is_group, listed))[:PINS_MAX]
-    found: dict[str, Pin | Malformed] = {}
-    for group, node in zip(
-        groups, reader.read([*map(GetData, map(paths.pin, groups))]), strict=True
-    ):
-        if isinstance(node, Node):
-            found[group] = decode_pin(group, node.data)
-        elif isinstance(node, Denied):
-            found[group] = Malformed("pin of a group", group, not_allowed(paths.pin(group), node))
-    return found
+    return read_pins(reader, layout, groups)
 
 
 def pinned(reader: SyncClient, layout: Layout, group: str) -> Machine | None:
-    """Who is to run a group; None: nobody has said that, or nobody can read it."""
-    reader.sync()
-    (node,) = reader.read([GetData(ClassicPaths(layout).pin(group))])
-    pin = decode_pin(group, node.data) if isinstance(node, Node) else None
+    """Who is to run a group; None: nobody has said that, or nobody can read or believe it."""
+    pin = pin_of(reader, layout, group)
     return pin.machine if isinstance(pin, Pin) else None
+
+
+def pin_of(reader: SyncClient, layout: Layout, group: str) -> Pin | Malformed | None:
+    """What was said, as `all_pins` has it."""
+    reader.sync()
+    return read_pins(reader, layout, [group]).get(group)
 
 
 def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupSnapshot:
@@ -184,9 +181,12 @@ def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupS
         found = GroupSnapshot(group, layout, seen, GroupMetadata(), {}, {}, {}, {}, {}, {})
     else:
         led = see_led(reader, layout, group)
-    said = pinned(reader, layout, group)
+    pin = pin_of(reader, layout, group)
+    said = pin.machine if isinstance(pin, Pin) else None
     in_kafka = kept_in_kafka(reader, layout, group) if said is Machine.COORDINATED else ""
     found = replace(found, pinned="" if said is None else said.value, in_kafka_at=in_kafka)
+    if isinstance(pin, Malformed):
+        found = replace(found, malformed=(*found.malformed, pin))
     if led is None or (found.members and not led.members):
         return found
     bad = led.malformed

@@ -13,11 +13,12 @@ from rich.text import Text
 from zkcoord.cli.groups_text import coordinator_name
 from zkcoord.cli.journal import row as journal_row
 from zkcoord.console.picture import GroupLine, Picture
-from zkcoord.console.top_state import TopState
+from zkcoord.console.terminal.state import TopState
 from zkcoord.console.views.group import PartitionRow
 from zkcoord.console.views.texts import duration
 from zkcoord.core.model import TopicPartition
 from zkcoord.terminal import printable
+from zkcoord.words import counted
 from zkcoord.zk.clock import wall_ms
 
 HEAD_LINES = 5
@@ -118,7 +119,10 @@ def group_text(
 ) -> RenderableType:
     """The page of one group, as much of it as fits."""
     lines: list[RenderableType] = [Text(printable(name), style="bold")]
-    said = [*blockers, *([f"{len(unowned)} partitions have no member."] if unowned else [])]
+    said = [
+        *blockers,
+        *([f"{counted(len(unowned), 'partition', 'has')} no member."] if unowned else []),
+    ]
     lines += [Text(f"  {printable(one)}", style=BAD) for one in said[:5]]
     if not said:
         lines.append(Text("  nobody blocks", style="green"))

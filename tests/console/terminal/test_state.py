@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkcoord.console.top_state import (
+from zkcoord.console.terminal.state import (
     BACK,
     DOWN,
     END,

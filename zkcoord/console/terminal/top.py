@@ -22,7 +22,7 @@ from zkcoord.console.asking import GroupAsker
 from zkcoord.console.flags import add_watching_flags, folders, watching_settings
 from zkcoord.console.happenings import Happenings
 from zkcoord.console.picture import Picture
-from zkcoord.console.top_state import (
+from zkcoord.console.terminal.state import (
     BACK,
     DOWN,
     END,
@@ -168,12 +168,12 @@ class _Screen:
         return ordered(self._watcher.picture, asked, self._happenings.per_hour)
 
     def _room(self, height: int) -> int:
-        from zkcoord.console.top_text import HEAD_LINES
+        from zkcoord.console.terminal.text import HEAD_LINES
 
         return max(1, height - HEAD_LINES)
 
     def _drawn(self, width: int, height: int) -> Any:
-        from zkcoord.console.top_text import keys_text
+        from zkcoord.console.terminal.text import keys_text
 
         if self._state.helps:
             return keys_text()
@@ -184,7 +184,7 @@ class _Screen:
     def _list(self, room: int, width: int) -> Any:
         from rich.console import Group
 
-        from zkcoord.console.top_text import groups_table, head
+        from zkcoord.console.terminal.text import groups_table, head
 
         rows = self._rows()
         self._state = self._state.within(len(rows))
@@ -199,7 +199,7 @@ class _Screen:
     def _of_group(self, height: int) -> Any:
         from rich.text import Text
 
-        from zkcoord.console.top_text import BAD, group_text
+        from zkcoord.console.terminal.text import BAD, group_text
 
         name = self._state.group
         try:

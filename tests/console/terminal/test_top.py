@@ -18,7 +18,7 @@ import pytest
 
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
-from zkcoord.console.top_text import sparkline
+from zkcoord.console.terminal.text import sparkline
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 60.0

@@ -1,0 +1,1 @@
+"""`zkcoord top`."""

@@ -1,0 +1,1 @@
+"""The list of groups in a terminal: `zkcoord top`."""

@@ -1,0 +1,1 @@
+"""Which groups of this coordinator are in trouble, by its own records."""
