@@ -135,9 +135,10 @@ class PauseGroup:
     def _allowed(self, found: GroupSnapshot) -> None:
         """What stands against a pause."""
         led = found.led.members if found.led is not None else ()
+        names = sorted(shown(member.member_id) for member in led)
         if led or found.pinned == Machine.CLIENT_LED.value:
             whose = (
-                f"has members that one of them leads ({some(sorted(shown(m.member_id) for m in led))})"
+                f"has members that one of them leads ({some(names)})"
                 if led
                 else "is pinned client-led"
             )
