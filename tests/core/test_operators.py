@@ -99,15 +99,18 @@ def test_a_pause_waits_for_no_assignor_and_takes_no_answer() -> None:
 
 
 def test_static_members_get_back_what_they_had() -> None:
-    static = group(
-        "member g A@11 t:1 instance=a grace=60000", "member g B@12 t:1 instance=b grace=60000"
-    )
+    static = group("member g A@11 t:1 instance=a grace=60000")
+    static.say("member g B@12 t:1 instance=b grace=60000")
+    static.pass_ms(1_000)
     before = static.core.groups["g"].view.target.copy()
     static.given("g", GroupDelta(mode={"mode": PAUSED}))
     static.pass_ms(100)
     assert static.core.groups["g"].view.owners == {}
-    static.say("gone g A", "member g C@13 t:1 instance=a grace=60000")
-    assert not when(static.pass_ms(1_000), START)
+    static.say("gone g A", "member g C@13 t:1 instance=a grace=60000", "member g other@14 t:1")
+    found = static.pass_ms(1_000)
+    assert not when(found, START) and when(found, "record rebalance") == when(found, " moved=0 ")
+    static.say("gone g other")
+    static.pass_ms(1_000)
     static.given("g", GroupDelta(mode={"mode": RESUMED}))
     static.pass_ms(1_000)
     now = static.core.groups["g"].view.target
@@ -125,3 +128,24 @@ def test_it_is_not_at_rest_while_somebody_who_is_gone_may_hold_a_lease() -> None
     paused.pass_ms(paused.core.options.orphan_wait_ms + 100)
     assert paused.core.groups["g"].state is GroupState.STABLE
     assert paused.core.groups["g"].view.owners == {}
+
+
+def test_a_group_without_members_is_reported_to_be_paused_and_resumed() -> None:
+    empty = group("member g A@11 t:1", "gone g A")
+    for said, by in ((PAUSED, "ann"), (RESUMED, "")):
+        empty.given("g", GroupDelta(mode={"mode": said}))
+        empty.pass_ms(1_000)
+        report = empty.reports("g")[-1]
+        assert (report.paused, report.state) == (by, GroupState.EMPTY)
+
+
+def test_an_eviction_of_nobody_does_not_wait_for_the_end_of_a_quarantine() -> None:
+    failing = group(
+        "member g A@11 t:1 assignors=racks",
+        options="external_assignors=racks max_rebalance_retries=1 quarantine_backoff_ms=60000",
+    )
+    failing.say("failure g last it is tired", "member g B@12 t:1 assignors=racks")
+    failing.pass_ms(1_000)
+    assert failing.core.groups["g"].state is GroupState.QUARANTINED
+    failing.say("evict g request-0 nobody 4")
+    assert when(failing.pass_ms(1_000), "delete request request-0")

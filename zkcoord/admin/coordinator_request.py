@@ -61,12 +61,7 @@ class CoordinatorRequest:
         make_missing(self.client, {self.layout.requests(self.group): b""}, self.acl)
         prefix = self.layout.request_prefix(self.group)
         for _ in range(TRIES_MAX):
-            op = Create(
-                prefix,
-                encode_request(request),
-                sequential=True,
-                acl=self.acl(prefix),
-            )
+            op = Create(prefix, encode_request(request), sequential=True, acl=self.acl(prefix))
             result = self.client.multi([op])
             if isinstance(result, Committed):
                 (created,) = result.results

@@ -18,6 +18,7 @@ from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, desc
 from zkcoord.zk.sync.led_groups import describe_any_group
 from zkcoord.znodes.classic.pin import Machine
 from zkcoord.znodes.codec import LeaderData
+from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout
 
 RESTS = (GroupState.STABLE, GroupState.EMPTY)
@@ -134,9 +135,10 @@ class PauseGroup:
     def _allowed(self, found: GroupSnapshot) -> None:
         """What stands against a pause."""
         led = found.led.members if found.led is not None else ()
+        names = sorted(shown(member.member_id) for member in led)
         if led or found.pinned == Machine.CLIENT_LED.value:
             whose = (
-                f"has members that one of them leads ({some(sorted(m.member_id for m in led))})"
+                f"has members that one of them leads ({some(names)})"
                 if led
                 else "is pinned client-led"
             )

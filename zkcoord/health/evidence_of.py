@@ -79,6 +79,7 @@ def facts_of(snapshot: GroupSnapshot) -> GroupFacts:
         isinstance(snapshot.coordinator.leader, LeaderData),
         metadata.failure,
         any(one.legacy for one in snapshot.members.values()),
+        bool(snapshot.paused),
     )
 
 

@@ -253,11 +253,13 @@ def _verdict(
 
 
 def _slow(window: CommitWindow, lag: int, lags: Sequence[int]) -> tuple[HealthVerdict, str]:
-    """The last rule, of offsets that advance: WARN where the lag only ever grew."""
+    """The last rule, of offsets that advance: WARN where the lag only ever grew, and more than
+    once: a single step is what came between a look at the log's end and one at the offset.
+    """
     commits = window.commits
     if (
         len(lags) >= TREND_COMMITS_MIN
-        and lags[0] < lags[-1]
+        and sum(before < after for before, after in pairwise(lags)) > 1
         and all(before <= after for before, after in pairwise(lags))
     ):
         return HealthVerdict.WARN, (

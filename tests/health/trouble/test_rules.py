@@ -194,6 +194,7 @@ def test_partitions_without_members() -> None:
         facts({"m1": {"orders": [0]}}, **given, state="PreparingRebalance"),
         facts({}, **given, state="Empty"),
         facts({"m1": {"orders": [0]}}, **given, led=True),
+        facts({"m1": {"orders": []}}, **given, paused=True),
     ):
         assert Journal().found(quiet) == [], quiet
     (found,) = troubles_of(

@@ -42,7 +42,8 @@ class MemberFact:
 class GroupFacts:
     """A group as its nodes say now. `since_ms` (wall clock): when it came into its state;
     `topics`: partitions of what it subscribes to; `owners`: the member by partition ("": one that
-    is not registered); `malformed`: what, its name, why; `shared`: old consumers are in it.
+    is not registered); `malformed`: what, its name, why; `shared`: old consumers are in it;
+    `paused`: nobody is to have anything.
     """
 
     state: str
@@ -56,6 +57,7 @@ class GroupFacts:
     has_coordinator: bool = True
     failure: str = ""
     shared: bool = False
+    paused: bool = False
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -20,9 +20,11 @@ AT_REST = (GroupState.STABLE.value, GroupState.QUARANTINED.value)
 
 
 def _settled(e: Evidence) -> GroupFacts | None:
-    """The group, where it is at rest for long enough."""
+    """The group, where it is at rest for long enough; one that is paused is meant to be so."""
     facts = e.facts
     if facts is None or facts.led or facts.shared or not facts.members or not facts.since_ms:
+        return None
+    if facts.paused:
         return None
     return facts if facts.since_ms <= e.since(SETTLED_MS) else None
 
