@@ -6,15 +6,18 @@ import contextlib
 import http.client
 import json
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
+from consumer.api.kafka_consumer import KafkaConsumer
 from tests.console.running import ConsoleRunning, running
 from tests.harness.command import PATIENCE_S, Running, run
 from tests.harness.kafka import create_topic, produce_numbered, unique
-from tests.kafka.groups import Taken, consumer, settled
+from tests.kafka.groups import Taken, consumer, settled, take
 from zkcoord.cli.main import main
 from zkcoord.stack.servers import KafkaBroker
 
@@ -76,6 +79,28 @@ def stored(zk_hosts: str, group: str, home: Path) -> dict[int, int]:
     return {one["partition"]: one["current_offset"] for one in json.loads(found.stdout)["offsets"]}
 
 
+@contextlib.contextmanager
+def polled(one: KafkaConsumer, taken: Taken) -> Iterator[None]:
+    """It is polled while the block runs, by a thread."""
+    over = threading.Event()
+
+    def poll() -> None:
+        while not over.is_set():
+            take(one, taken)
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    yield
+    over.set()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def members_of(console: ConsoleRunning, group: str) -> str:
+    """The part of the group's page that has its members."""
+    return page_of(console, group).partition('id="part-members"')[2].partition("<h2")[0]
+
+
 def page_of(console: ConsoleRunning, group: str) -> str:
     """The group's page."""
     return console.get(f"/group?name={group}&span=24h")[1]
@@ -109,6 +134,15 @@ def test_a_readers_actions(
             assert "stop them first" in page and not hidden(page, "ticket"), page
             assert "generation" in reader.does("rebalance", group)
             assert "leads" in reader.does("step-down")
+            with polled(one, taken):
+                reader.does("pause", group)
+                console.shows(f"/group?name={group}", "aused")
+                reader.does("resume", group)
+            settled([one], topic, PARTITIONS, taken)
+            page = members_of(console, group)
+            (member,) = set(re.findall(rf"{group}_[-\w.]+-\d+-[0-9a-f]{{8}}", page))
+            page = reader.looks("evict", group, member=member)
+            assert member in page and hidden(page, "ticket")
             at = re.findall(r"rebalance\?name=[^&]*&amp;at=([-0-9]+)", page_of(console, group))
             why = console.get(f"/why?name={group}&at={at[-1]}")[1]
             assert f"{topic}" in why and "joined" in why, why
@@ -127,5 +161,12 @@ def test_a_readers_actions(
     assert "ann by " in journal, "the coordinator knows who asked"
     audit = [json.loads(one) for one in (tmp_path / "audit").read_text().splitlines()]
     done = [one for one in audit if one["what"] == "ended"]
-    assert [one["action"] for one in done] == ["rebalance", "step-down", "reset", "delete"]
+    assert [one["action"] for one in done] == [
+        "rebalance",
+        "step-down",
+        "pause",
+        "resume",
+        "reset",
+        "delete",
+    ]
     assert {one["who"] for one in done} == {"ann"} and {one["status"] for one in done} == {0}

@@ -105,6 +105,18 @@ def _delete(group: str, said: Said) -> list[str]:
     return ["groups", "delete", *kept, "--", group]
 
 
+def _evict(group: str, said: Said) -> list[str]:
+    return ["groups", "evict", "--", group, _text(said, "member", "the member's name")]
+
+
+def _pause(group: str, said: Said) -> list[str]:
+    return ["groups", "pause", "--", group]
+
+
+def _resume(group: str, said: Said) -> list[str]:
+    return ["groups", "resume", "--", group]
+
+
 def _executed(arguments: Arguments) -> Arguments:
     def does(group: str, said: Said) -> list[str]:
         found = arguments(group, said)
@@ -156,6 +168,29 @@ ACTIONS: Mapping[str, GroupAction] = {
                 ActionField("topics", "Topics", hint="orders clicks:0,2; none: all of the group's"),
                 ActionField("live", "Members stay, and seek", is_switch=True),
             ),
+        ),
+        GroupAction(
+            "pause",
+            "Pause",
+            "Members stay, and nothing is handed out to anybody until the group is resumed.",
+            _pause,
+            _executed(_pause),
+        ),
+        GroupAction(
+            "resume",
+            "Resume",
+            "A paused group's partitions are handed out again, from the committed offsets.",
+            _resume,
+            _executed(_resume),
+        ),
+        GroupAction(
+            "evict",
+            "Evict a member",
+            "The coordinator puts a member out of the group now. A living process comes back under"
+            " a new name by itself.",
+            _evict,
+            _executed(_evict),
+            (ActionField("member", "Member", hint="its name, as the group's page has it"),),
         ),
         GroupAction(
             "mode",
