@@ -141,9 +141,9 @@ class Gateway:
 
     def _wire_groups(self) -> WireGroups:
         zk, layout, post = self.zk, self.options.layout, self.members.post
-        agents = Agents(zk, layout, post, self._new_guardian, str(self.own))
+        self._agents = Agents(zk, layout, post, self._new_guardian, str(self.own))
         heard = self.front.answered, self._begin
-        return wire_groups(agents, self.options, self.session, zk.acl, *heard)
+        return wire_groups(self._agents, self.options, self.session, zk.acl, *heard)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Serve; `ready` is called once clients can come. 0 after a signal. Raises
@@ -416,6 +416,7 @@ class Gateway:
     async def _close(self) -> None:
         self._ports.close()
         self.members.post(self.entrance.close)
+        self.members.post(self._agents.close)
         await hand_over(self.members, self.groups, self.session)
         for connection in list(self._connections.values()):
             connection.close()

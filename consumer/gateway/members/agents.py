@@ -11,6 +11,7 @@ from collections.abc import Callable
 from consumer.core import messages as msg
 from consumer.core.options import MemberOptions
 from consumer.gateway.cluster import Cluster
+from consumer.gateway.members.spare_sessions import SpareSessions
 from consumer.gateway.members.wire_group import Agent, AgentWishes
 from consumer.member.driver import MemberDriver
 from consumer.member.joining.unserved_asks import unserved_asks
@@ -18,7 +19,6 @@ from zkcoord.errors import ZkcoordError
 from zkcoord.guarded import guard
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms, wall_ms
-from zkcoord.zk.kazoo_port.session import KazooEnsemble
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.overlay import OverlaidEnsemble
 from zkcoord.znodes.names import consumer_id, printable
@@ -48,6 +48,11 @@ class Agents:
         self.post = post
         self.guardian = guardian
         self.gateway = gateway
+        self._spares = SpareSessions(zk, post)
+
+    def close(self) -> None:
+        """No more sessions are held ready. On the thread of `post`."""
+        self._spares.close()
 
     def make(
         self,
@@ -75,7 +80,7 @@ class Agents:
             return consumer_id(wishes.group, wishes.host, wall_ms(), secrets.token_hex(4))
 
         driver = MemberDriver(
-            OverlaidEnsemble(KazooEnsemble(self.zk, post)),
+            OverlaidEnsemble(self._spares.of_member(post)),
             self.layout,
             options,
             boot_ms,
