@@ -138,7 +138,7 @@ def test_while_the_ensemble_is_away_a_member_waits_as_it_did(
     """It had a session, though it has not made it itself: it keeps trying."""
     zk = ZkOptions(own_zk_server.address, session_timeout_ms=3_000, connect_timeout_ms=200)
     spares = SpareSessions(zk, loop.work.put)
-    first = Somebody(loop, spares).connected()
+    Somebody(loop, spares).connected()
     ready(spares)
     second = Somebody(loop, spares).connected()
     own_zk_server.kill()
