@@ -27,12 +27,16 @@ PATIENCE_S = 60.0
 def coordinator(zk_hosts: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process; what it says is in `said`."""
     flags = ["--zookeeper", zk_hosts, "--journal-dir", str(tmp_path / "journal")]
+    tokens = tmp_path / "tokens"
+    tokens.touch(0o600)
+    tokens.write_text(f"ann {'t' * 32}\n")
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(
             [
                 sys.executable,
                 *("-m", "zkcoord.cli.main", "coordinator", *flags),
                 *("--console", "--console-listen", "127.0.0.1:0"),
+                *("--console-actions-token-file", str(tokens)),
             ],
             stderr=said,
         )
@@ -66,6 +70,7 @@ def test_its_pages_tell_of_this_coordinator_and_end_with_it(
     wait_until(
         lambda: "elected" in answer(addresses(tmp_path)[0]), PATIENCE_S, "its journal on a page"
     )
+    assert "act?do=step-down" in answer(addresses(tmp_path)[0]), "its readers may act"
     process = psutil.Process(coordinator.pid)
     (first,) = consoles(process)
     first.kill()

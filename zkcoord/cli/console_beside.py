@@ -48,6 +48,8 @@ class ConsoleBeside:
         self._command = [sys.executable, "-m", "zkcoord.cli.main", "console"]
         self._command += ["--listen", listen, "--with-parent"]
         self._command += ["--http-names", names] if names else []
+        tokens = settings.text("console_actions_token_file")
+        self._command += ["--actions-token-file", tokens] if tokens else []
         self._environment = environment(settings, given)
         self._over = threading.Event()
         self._lock = threading.Lock()

@@ -189,8 +189,14 @@ OUTPUT = (
     text(
         "console_listen",
         "127.0.0.1:9407",
-        "where browsers come to it; there are no passwords",
+        "where browsers come to it; reading needs no password",
         metavar="ADDRESS:PORT",
+    ),
+    text(
+        "console_actions_token_file",
+        None,
+        "readers of it who may act: lines of NAME TOKEN, which nobody else may read",
+        metavar="PATH",
     ),
     switch("journal", True, "keep a journal of what happened to each group, and why"),
     text(
