@@ -143,7 +143,7 @@ def test_sort_filter_search_and_pages_by_keyboard(browser: Browser, here: Served
     browser.shows("#part-groups p", '1 group, with "BILL"')
     browser.open(address(here))
     browser.js("document.querySelector('select[name=state]').focus()")
-    browser.keys("Empty", Keys.TAB, Keys.TAB, Keys.ENTER)
+    browser.keys("Empty", Keys.TAB, Keys.ENTER)
     browser.shows("#part-groups p", "1 group.")
     assert first_group(browser) == "audit" and "state=Empty" in browser.js("location.search")
     browser.open(address(here))
