@@ -131,7 +131,8 @@ def test_a_group_that_may_not_be_read_takes_nothing_from_the_others(zk_hosts: st
         hidden = [make_digest_acl("member", "secret", all=True)]
         for name, acl in (("broken", None), ("closed", hidden), ("late", None)):
             path = here.layout.registration(name, "x")
-            here.client.create(path, b"{}", acl, ephemeral=True, makepath=True)
+            here.client.ensure_path(here.layout.ids(name))
+            here.client.create(path, b"{}", acl, ephemeral=True)
         names = ["broken", "closed", "late"]
         assert set(troubles.look(reader, names, [])) == {"broken", "late"}
 
