@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from consumer.core import messages as msg
 from tests.admin.world import World, world
@@ -125,6 +126,16 @@ def test_a_request_that_nobody_takes_up_is_withdrawn(here: World, run: Run) -> N
         and "withdrawn" in err
         and here.client.get_children(here.layout.requests("billing")) == []
     )
+
+
+def test_a_request_that_may_not_be_withdrawn_is_said_to_be_there(here: World, run: Run) -> None:
+    path = here.layout.requests("billing")
+    here.client.create(path, b"", [make_acl("world", "anyone", read=True, create=True, admin=True)])
+    status, _, err = run("billing", "--timeout-ms", "300")
+    here.client.set_acls(path, OPEN_ACL_UNSAFE)
+    assert status == 1 and err.strip().count("\n") == 0
+    assert "cannot be withdrawn" in err and "to delete children of" in err
+    assert len(here.client.get_children(path)) == 1
 
 
 def test_what_cannot_be_asked_is_one_sentence_and_leaves_nothing(here: World, run: Run) -> None:

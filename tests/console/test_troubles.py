@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.security import make_digest_acl
 
 from tests.admin.world import world
 from tests.console.pictures import ToldPages, journal_file, line, snapshot
@@ -15,6 +16,7 @@ from zkcoord.console import troubles as module
 from zkcoord.console.happenings import Happenings
 from zkcoord.console.troubles import Troubles
 from zkcoord.core.model import GroupMetadata, GroupState, TopicPartition
+from zkcoord.errors import UnknownGroupError
 from zkcoord.health.rules import HealthVerdict, of_group
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.options import ZkOptions
@@ -117,6 +119,40 @@ def test_a_look_that_has_no_time_goes_on_where_the_last_one_ended(
     nobody: Any = None
     counts = [len(troubles.look(nobody, ["a", "b", "c"], [])) for _ in range(4)]
     assert read == ["a", "b", "c", "a"] and counts == [1, 2, 2, 2]
+
+
+def test_a_group_that_may_not_be_read_takes_nothing_from_the_others(zk_hosts: str) -> None:
+    """A member makes its registration with an ACL of its own."""
+    troubles = Troubles(Happenings([], lambda _: None), Layout.DRAFT)
+    with world(zk_hosts) as here, SyncClient(ZkOptions(zk_hosts)) as reader:
+        here.leader()
+        for name in ("broken", "closed", "late"):
+            here.group(name)
+        hidden = [make_digest_acl("member", "secret", all=True)]
+        for name, acl in (("broken", None), ("closed", hidden), ("late", None)):
+            path = here.layout.registration(name, "x")
+            here.client.ensure_path(here.layout.ids(name))
+            here.client.create(path, b"{}", acl, ephemeral=True)
+        names = ["broken", "closed", "late"]
+        assert set(troubles.look(reader, names, [])) == {"broken", "late"}
+
+
+def test_groups_that_are_gone_take_no_more_time_than_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "READ_MS_MAX", 0)
+    read: list[str] = []
+
+    def gone(reader: Any, layout: Layout, name: str) -> Any:
+        read.append(name)
+        raise UnknownGroupError(name)
+
+    monkeypatch.setattr(module, "describe_any_group", gone)
+    troubles = Troubles(Happenings([], lambda _: None), Layout.DRAFT)
+    nobody: Any = None
+    for _ in range(2):
+        assert troubles.look(nobody, ["a", "b", "c"], []) == {}
+    assert read == ["a", "b"]
 
 
 def test_a_verdict_alone_makes_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:

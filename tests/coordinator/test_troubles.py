@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.harness.wait import wait_until
 from tests.health.trouble.told import GROUP, NOW_MS, Journal
 from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.troubles import desk as module
-from zkcoord.coordinator.troubles.desk import KEPT_OF_GROUP_MAX, TroubleDesk
+from zkcoord.coordinator.troubles.desk import KEPT_OF_GROUP_MAX, TURN_S, TURNS_PART, TroubleDesk
 from zkcoord.health.trouble.kinds import TroubleKind
 from zkcoord.health.trouble.rules import KINDS_BY_JOURNAL
 
@@ -131,7 +132,7 @@ def test_what_is_kept_and_what_a_turn_costs_is_bounded(monkeypatch: pytest.Monke
             journal.rebalanced(3_000 - number, owned={"m": {"t": "0-999"}})
         told.take(journal, f"g{group}")
     assert sum(map(len, told.desk._kept.values())) == told.desk._count <= 2_000
-    assert "owned" not in told.desk._kept["g9"][0], "what no rule here looks at is not kept"
+    assert "owned" not in told.desk._kept["g9"][0][1], "what no rule here looks at is not kept"
     assert told.desk._kept.keys() <= {f"g{n}" for n in range(6, 10)}, "the newest are"
     monkeypatch.setattr(module, "TURN_MS_MAX", 0)
     told.take(flapping(), "late")
@@ -139,6 +140,38 @@ def test_what_is_kept_and_what_a_turn_costs_is_bounded(monkeypatch: pytest.Monke
     monkeypatch.undo()
     told.desk.look()
     assert told.events == [("begins", "flapping-member")]
+
+
+def test_members_choose_their_names_and_what_is_kept_of_them_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "KEPT_CHARS_OF_GROUP_MAX", 1_000_000)
+    monkeypatch.setattr(module, "KEPT_CHARS_MAX", 3_000_000)
+    told = Told()
+    for group in range(5):
+        for number in range(40):
+            one = {"member": "m" * 640, "host": "h" * 255, "client": "c" * 255, "ended": "e" * 255}
+            record = {"kind": "members", "joined": [one] * 64, "left": ["m" * 640] * 64}
+            told.desk.record({"t": NOW_MS - number, "group": f"g{group}", **record})
+        told.desk.look()
+    kept = told.desk._kept
+    sizes = {group: len(json.dumps([r for _, r in kept[group]])) for group in kept}
+    assert set(sizes) <= {"g2", "g3", "g4"} and "g4" in sizes, "the newest are"
+    assert all(size <= 1_000_000 for size in sizes.values())
+    assert sum(map(len, kept.values())) == told.desk._count
+    assert sum(w for one in kept.values() for w, _ in one) == told.desk._chars <= 3_000_000
+    told.desk.record({"t": NOW_MS, "kind": "term", "event": "resigned", "epoch": 1})
+    told.desk.look()
+    assert (told.desk._chars, told.desk._count, told.desk._chars_of) == (0, 0, {})
+
+
+def test_a_turn_that_took_long_is_followed_by_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, rests, now = Told(), list[float](), [0]
+    monkeypatch.setattr(module, "boot_ms", lambda: now[0])
+    monkeypatch.setattr(told.desk, "look", lambda: now.__setitem__(0, now[0] + 1_000))
+    told.desk._over = SimpleNamespace(wait=lambda s: rests.append(s) or len(rests) > 2)  # type: ignore[assignment]
+    told.desk._run()
+    assert rests == [TURN_S, TURNS_PART, TURNS_PART]
 
 
 def test_records_of_no_group_and_of_other_kinds_are_nothing() -> None:

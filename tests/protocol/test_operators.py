@@ -175,7 +175,7 @@ def test_a_pause_that_nobody_takes_up_is_taken_up_by_who_leads_next(rig: Rig, ca
     status, _, err = groups(rig, capsys, "pause", GROUP, "--execute")
     assert status == 0 and "nobody leads" in err
     status, _, err = groups(rig, capsys, "describe", GROUP, "--state")
-    assert "the coordinator has not taken it up yet" in err
+    assert "the coordinator has not taken it up yet" in err and "knows no pauses" in err
     second = rig.coordinator("second")
     owned_by(second, members, 0)
     assert second.records("paused")
@@ -199,3 +199,19 @@ def test_a_pause_that_cannot_be_meant_is_refused(rig: Rig, capsys: Told) -> None
     assert status != 0 and "there is no group nobodys" in err
     mixed = b'{"version":1,"mode":"mixed","strategy":"legacy-range","by":"x","paused":true}'
     assert isinstance(codec.decode_mode(mixed), Malformed)
+
+
+def test_a_paused_group_whose_mode_nobody_can_read_is_not_said_to_be_resumed(
+    rig: Rig, capsys: Told
+) -> None:
+    c, members = balanced(rig, 1)
+    assert groups(rig, capsys, "pause", GROUP, "--execute")[0] == 0
+    path = rig.layout.mode(GROUP)
+    rig.zk.set(path, b"junk")
+    for command in ("resume", "pause"):
+        for execute in ((), ("--execute",)):
+            status, out, err = groups(rig, capsys, command, GROUP, *execute)
+            assert status != 0 and out == "" and "cannot be read" in err and err.count("\n") == 1
+    assert rig.owners("t") == {} and rig.zk.get(path)[0] == b"junk"
+    assert groups(rig, capsys, "mode", GROUP, "coordinated")[0] == 0, "what the sentence advises"
+    owned_by(c, members, len(T))

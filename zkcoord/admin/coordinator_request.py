@@ -13,7 +13,16 @@ from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import Request
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
-from zkcoord.zk.port import Committed, Create, Created, Delete, GetData, Missing, Rejected
+from zkcoord.zk.port import (
+    Committed,
+    Create,
+    Created,
+    Delete,
+    GetData,
+    Missing,
+    Rejected,
+    ZkError,
+)
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import encode_request
 from zkcoord.znodes.paths import Layout
@@ -87,6 +96,12 @@ class CoordinatorRequest:
                         "the coordinator did not take the request up within"
                         f" {patience.timeout_ms} ms, so it was withdrawn: look at its log, and give"
                         f" it more time with --timeout-ms{hint}"
+                    )
+                if isinstance(withdrawn, Rejected) and withdrawn.error is not ZkError.NO_NODE:
+                    raise RefusedError(
+                        "the coordinator did not take the request up within"
+                        f" {patience.timeout_ms} ms, and it cannot be withdrawn, so it may be yet:"
+                        f" {write_refused(self.client, Delete(self.node), withdrawn.error)}"
                     )
             patience.progress.say("waiting for the coordinator to take the request up")
             patience.rest()

@@ -68,6 +68,9 @@ class PauseGroup:
         """What would be done. Raises `UnknownGroupError`; `RefusedError`, where it cannot be."""
         found = describe_any_group(self.client, self.layout, self.group)
         said = found.mode is not None and found.mode.paused
+        bad = next((one for one in found.malformed if one.what == "mode"), None)
+        if bad is not None:
+            self._made(bad)  # nobody knows what it says: nothing is so already
         if self.paused and not said:
             self._allowed(found)
         return PausePlan(found, self.paused, said is self.paused)
@@ -146,8 +149,7 @@ class PauseGroup:
                 f"the group {self.group} {whose}, so a client assigns, not the coordinator: stop"
                 " its clients instead"
             )
-        bad = [one for one in found.malformed if one.what == "mode"]
-        self._made(bad[0] if bad else found.mode)
+        self._made(found.mode)
         old = sorted(name for name, member in found.members.items() if member.legacy)
         if old:
             raise RefusedError(

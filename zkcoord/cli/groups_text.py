@@ -209,7 +209,12 @@ def paused_line(group: GroupSnapshot) -> str:
     owned = (
         f"{len(group.holders)} partitions are still owned" if group.holders else "nobody owns any"
     )
-    taken_up = "" if group.metadata.paused else "; the coordinator has not taken it up yet"
+    taken_up = (
+        ""
+        if group.metadata.paused
+        else "; the coordinator has not taken it up yet (one of an earlier release knows no pauses,"
+        " and hands out as ever)"
+    )
     resume = f"zkcoord groups resume {argument(group.group)}"
     return (
         f"Consumer group '{group.group}' is paused by {group.paused}: nothing is handed out to its"

@@ -32,7 +32,7 @@ from zkcoord.console.views.timeline import MARKS_MAX, timeline
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.errors import InvalidGroupError, RefusedError, UnavailableError, UnknownGroupError
 from zkcoord.health.evidence_of import evidence_of
-from zkcoord.health.trouble.rules import troubles_of
+from zkcoord.health.trouble.rules import foremost, troubles_of
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.names import is_topic, validate_group
@@ -198,7 +198,7 @@ class Pages:
             "span": span,
             "spans": list(SPANS),
             "line": line,
-            "troubles": troubles[: group_page.TROUBLES_SHOWN],
+            "troubles": foremost(troubles, group_page.TROUBLES_SHOWN),
             "troubles_left": max(0, len(troubles) - group_page.TROUBLES_SHOWN),
             "group": found,
             "problem": problem,

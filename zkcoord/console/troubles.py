@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from zkcoord.console.happenings import Happenings
-from zkcoord.errors import UnknownGroupError
+from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.health.evidence_of import evidence_of
 from zkcoord.health.rules import GroupHealth, HealthVerdict
 from zkcoord.health.trouble.kinds import Trouble
@@ -51,7 +51,7 @@ class Troubles:
     def look(
         self, reader: SyncClient, names: Sequence[str], health: Sequence[GroupHealth]
     ) -> Found:
-        """By group, those that have some. Raises `UnavailableError`."""
+        """By group, those that have some."""
         there = set(names)
         for known in (self._judged, self._judged_ms, self._by_nodes):
             for gone in known.keys() - there:
@@ -95,12 +95,15 @@ class Troubles:
         ordered = sorted(names)
         after = [name for name in ordered if name > self._next]
         for name in (*after, *ordered[: len(ordered) - len(after)]):
+            self._next = name  # whatever comes of it, the others have their turn
             try:
                 snapshot = describe_any_group(reader, self._layout, name)
-            except UnknownGroupError:
-                continue  # it has gone
-            self._by_nodes[name] = troubles_of(evidence_of(name, (), snapshot), BY_NODES)
-            self._next = name
+            except (UnknownGroupError, UnavailableError):
+                # it has gone, or somebody's ACL hides a part of it: that is said on its own page.
+                # That nobody answers is seen by who lists all groups
+                self._by_nodes.pop(name, None)
+            else:
+                self._by_nodes[name] = troubles_of(evidence_of(name, (), snapshot), BY_NODES)
             if boot_ms() >= until_ms:
                 return
 

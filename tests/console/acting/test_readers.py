@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zkcoord.console.acting import readers as module
-from zkcoord.console.acting.readers import SESSION_MS, Readers, refuse_public, tokens_of
+from zkcoord.console.acting.readers import (
+    SESSION_MS,
+    SESSIONS_MAX,
+    SESSIONS_OF_ONE_MAX,
+    Readers,
+    tokens_of,
+)
 from zkcoord.errors import ConfigurationError
 
 ANNS, BOBS = "a" * 32, "b" * 32
@@ -92,6 +100,26 @@ def test_a_proxys_word(address: str, names: list[str], who: str | None) -> None:
     assert (found and found.name) == who
 
 
+@pytest.mark.parametrize(
+    ("proxy", "address", "counts"),
+    [
+        ("127.0.0.1", "::ffff:127.0.0.1", True),
+        ("::ffff:7f00:1", "127.0.0.1", True),
+        ("0:0:0:0:0:0:0:1", "::1", True),
+        ("::1", "127.0.0.1", False),
+        ("127.0.0.1", "::ffff:127.0.0.2", False),
+        ("127.0.0.1", "::127.0.0.1", False),
+        ("127.0.0.1", "127.0.0.1.evil.example", False),
+        ("127.0.0.1", "?", False),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_written(
+    proxy: str, address: str, counts: bool
+) -> None:
+    found = Readers("", "x-user", frozenset({proxy}), Clock()).of_proxy(address, ["ann"])
+    assert (found is not None) is counts
+
+
 def test_a_header_that_is_not_asked_for_says_nothing(path: Path) -> None:
     assert readers(path).of_proxy("127.0.0.1", ["ann"]) is None
     assert Readers("", "x-user", frozenset({"::1"}), Clock()).sign_in(ANNS) is None
@@ -114,6 +142,7 @@ def test_a_header_that_is_not_asked_for_says_nothing(path: Path) -> None:
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "tokens"
+    path.touch(0o600)
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=why):
         tokens_of(str(path))
@@ -122,6 +151,7 @@ def test_a_file_that_is_none(tmp_path: Path, text: str, why: str) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         readers(tmp_path / "none")
+    (tmp_path / "bytes").touch(0o600)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         tokens_of(str(tmp_path / "bytes"))
@@ -133,4 +163,68 @@ def test_a_file_that_others_may_read(path: Path, mode: int) -> None:
     with pytest.raises(ConfigurationError, match="chmod 600"):
         readers(path)
     path.chmod(0o600)
-    refuse_public(str(path))
+    found = readers(path)
+    name, session = found.sign_in(ANNS) or ("", "")
+    path.chmod(mode)
+    for ask in (lambda: found.sign_in(ANNS), lambda: found.of_session(session)):
+        with pytest.raises(ConfigurationError, match="chmod 600"):
+            ask()
+    path.chmod(0o600)
+    assert name == "ann" and found.of_session(session) is not None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe"])
+def test_what_is_no_file_is_not_waited_for(path: Path, kind: str) -> None:
+    found = readers(path)
+    path.unlink()
+    pipe = path.with_name("pipe")
+    match kind:
+        case "pipe":
+            os.mkfifo(path, 0o600)
+        case "folder":
+            path.mkdir(0o700)
+        case _:
+            os.mkfifo(pipe, 0o600)
+            path.symlink_to(pipe)
+    held = os.open(path, os.O_RDWR) if kind != "folder" else -1  # who would be waited for
+    try:
+        for ask in (lambda: found.sign_in(ANNS), lambda: readers(path)):
+            with pytest.raises(ConfigurationError, match="is no file|directory"):
+                ask()
+    finally:
+        if held >= 0:
+            os.close(held)
+
+
+def test_a_link_is_what_it_leads_to(path: Path) -> None:
+    """As a mounted secret is: replaced by another link."""
+    link = path.with_name("link")
+    link.symlink_to(path)
+    found = readers(link)
+    assert found.sign_in(ANNS) is not None
+    link.unlink()
+    public = path.with_name("public")
+    public.write_text(f"eve {'e' * 32}\n")
+    public.chmod(0o644)
+    link.symlink_to(public)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        found.sign_in("e" * 32)
+
+
+def test_a_file_of_somebody_else_lets_nobody_in(path: Path, monkeypatch: Any) -> None:
+    theirs = os.stat(path).st_uid + 1
+    monkeypatch.setattr(module.os, "geteuid", lambda: theirs)
+    real = os.fstat
+    monkeypatch.setattr(
+        module.os, "fstat", lambda fd: os.stat_result([*real(fd)[:4], theirs + 1, *real(fd)[5:10]])
+    )
+    with pytest.raises(ConfigurationError, match="another user's"):
+        readers(path)
+
+
+def test_nobody_ends_the_sessions_of_others(path: Path) -> None:
+    found = readers(path)
+    bob = (found.sign_in(BOBS) or ("", ""))[1]
+    anns = [(found.sign_in(ANNS) or ("", ""))[1] for _ in range(SESSIONS_MAX + 5)]
+    assert found.of_session(bob) is not None
+    assert [one for one in anns if found.of_session(one)] == anns[-SESSIONS_OF_ONE_MAX:]

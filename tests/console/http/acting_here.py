@@ -38,13 +38,22 @@ class Told:
         return self.result
 
 
+class LaterClock:
+    """This machine's, and what a test adds."""
+
+    more_ms = 0
+
+    def __call__(self) -> int:
+        return boot_ms() + self.more_ms
+
+
 class Here:
     """A console whose readers may act, and one of them."""
 
     token = TOKEN
 
     def __init__(self, folder: Path, header: str = "") -> None:
-        self.told, self.path = Told(), folder / "tokens"
+        self.told, self.path, self.clock = Told(), folder / "tokens", LaterClock()
         self.path.touch(0o600)
         self.path.write_text(f"ann {TOKEN}\n")
         self.audit = AuditLog(folder / "audit")
@@ -60,7 +69,8 @@ class Here:
             frozenset({"127.0.0.1"}) if self.header else frozenset(),
             boot_ms,
         )
-        return ActingAddresses(pages, ActionDesk(runner, self.audit), readers, self.audit, COOKIE)
+        desk = ActionDesk(runner, self.audit, self.clock)
+        return ActingAddresses(pages, desk, readers, self.audit, COOKIE)
 
     def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
         more = {"Cookie": self.cookie} if self.cookie else {}

@@ -5,6 +5,7 @@ told, not run; `tests/console/test_acting.py` runs them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from tests.console.http.acting_here import COOKIE, EVIL, FORM, TOKEN, Here, field
 from tests.console.http.served import rest, served
 from tests.console.pictures import ToldPages, line, snapshot
+from zkcoord.console.acting.desk import TICKET_MS
 from zkcoord.console.acting.running import BusyError, CommandResult
 from zkcoord.console.http import acting as module
+from zkcoord.console.http.serving import CONNECTIONS_MAX
 
 
 @pytest.fixture
@@ -51,6 +54,23 @@ def test_what_is_done_is_what_was_shown(here: Here) -> None:
     ticket = field(page, "ticket")
     here.look(ticket=ticket, name="other", do="delete", fresh="on")
     assert here.told.ran[-1] == ["ann", "groups", "rebalance", "--", "billing"]
+
+
+def test_what_is_written_down_is_what_was_done(here: Here) -> None:
+    here.sign_in()
+    ticket = field(here.look(), "ticket")
+    page = here.look(ticket=ticket, name="other", do="delete")
+    assert "Rebalance" in page and "other" not in page
+    for one in here.told_of()[-2:]:
+        assert (one["action"], one["group"]) == ("rebalance", "billing")
+
+
+def test_what_was_shown_long_ago_is_to_be_looked_at_again(here: Here) -> None:
+    here.sign_in()
+    ticket = field(here.look(), "ticket")
+    here.clock.more_ms = TICKET_MS
+    assert "too long ago" in here.look(ticket=ticket)
+    assert [one[2] for one in here.told.ran] == ["describe"]
 
 
 def test_the_group_links_to_them_and_an_action_leads_by_the_sign_in(here: Here) -> None:
@@ -106,6 +126,29 @@ def test_a_form_of_another_place_is_refused(here: Here, headers: dict[str, str])
     assert here.post("/sign-out", {"proof": said["proof"]}, **headers)[0] == 403
     assert here.told.ran == []
     assert here.post("/act", said, Origin=f"http://127.0.0.1:{here.served.port}")[0] == 200
+
+
+def test_a_browser_knows_the_proxys_name_and_we_our_own(here: Here) -> None:
+    """As with the nginx of docs/console.md, which sends our address as Host."""
+    at = {"Origin": "https://zk.example", "Sec_Fetch_Site": "same-origin"}
+    status, headers, _ = here.post("/sign-in", {"token": TOKEN}, **at)
+    assert status == 303
+    here.cookie = headers["set-cookie"].split(";")[0]
+    said = {"do": "rebalance", "name": "billing", "proof": here.proof()}
+    assert here.post("/act", said, **at)[0] == 200
+    assert here.post("/act", said, Origin="https://zk.example")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["Origin: null", "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site",
+     "Origin: http://a\r\nOrigin: http://b", "Sec-Fetch-Site: ", "Origin: "],
+)  # fmt: skip
+def test_who_names_no_host_comes_from_nowhere(here: Here, head: str) -> None:
+    form = f"token={TOKEN}"
+    said = f"POST /sign-in HTTP/1.0\r\n{head}\r\nContent-Type: {FORM}\r\n"
+    said += f"Content-Length: {len(form)}\r\n\r\n{form}"
+    assert here.served.raw(said.encode()).split(b" ", 2)[1] == b"403"
 
 
 @pytest.mark.parametrize("proof", ["", "x", "\u00fc", None])
@@ -205,6 +248,20 @@ def test_forms_are_bounded(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
         client.sendall(slow.encode())
         assert rest(client).startswith(b"HTTP/1.1 400 ")
     assert here.told.ran == []
+
+
+def test_slow_forms_keep_no_reader_out(here: Here) -> None:
+    here.sign_in()
+    slow = f"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {FORM}\r\n"
+    slow += "Content-Length: 100\r\nConnection: close\r\n\r\ndo="
+    with ExitStack() as stack:
+        strangers = []
+        for _ in range(CONNECTIONS_MAX + 88):
+            strangers.append(stack.enter_context(here.served.connect()))
+            strangers[-1].sendall(slow.encode())
+        assert here.get("/")[0] == 200
+        assert field(here.look(), "ticket"), "a form that comes at once is taken"
+        assert rest(strangers[0]).startswith(b"HTTP/1.1 400 "), "who was slow longest has gone"
 
 
 @pytest.mark.parametrize("path", ["/", "/group", "/live/overview", "/static/console.css", "/acts"])

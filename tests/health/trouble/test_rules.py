@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
 from tests.health.trouble.told import NOW_MS, Journal, commit, facts, name
 from zkcoord.core.model import TopicPartition
-from zkcoord.health.trouble.evidence import Evidence, MemberFact, of_last_hour
+from zkcoord.health.trouble.changes import _middle_without
+from zkcoord.health.trouble.evidence import (
+    STEPS_MAX,
+    Evidence,
+    MemberFact,
+    of_last_hour,
+    steps_of,
+)
 from zkcoord.health.trouble.kinds import TroubleKind
-from zkcoord.health.trouble.rules import RULES, TROUBLES_MAX, troubles_of
+from zkcoord.health.trouble.rules import RULES, TROUBLES_MAX, foremost, troubles_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -349,6 +357,73 @@ def test_whatever_a_record_holds_nothing_is_raised() -> None:
         ]
         evidence = Evidence("g", NOW_MS, of_last_hour(records, NOW_MS), None, [commit(0)])
         assert len(troubles_of(evidence)) <= TROUBLES_MAX
+
+
+def test_who_makes_many_of_one_kind_hides_nothing_of_another() -> None:
+    journal = Journal()
+    for number in range(3):
+        journal.rebalanced(600 - number, stops={"m": 2_000}, took_ms=2_100)
+    for number in range(TROUBLES_MAX + 10):
+        client, ended = f"app{number}", "poll-interval 9000"
+        for again in range(3):
+            from_s = 300 - again * 40 + number * 0.01
+            journal.lived(from_s, from_s - 20, client, ended)
+    names = [(bad, f"bad{number:02}", "?") for number in range(60) for bad in ("registration",)]
+    found = troubles_of(
+        journal.evidence(facts({"m": {"orders": [0]}}, topics={"orders": (0,)}, malformed=names))
+    )
+    assert len(found) == TROUBLES_MAX
+    assert {one.kind for one in found} == {
+        TroubleKind.MALFORMED_REGISTRATION,
+        TroubleKind.POLL_INTERVAL,
+        TroubleKind.SLOW_HANDLER,
+    }
+    shown = foremost(found, 3)
+    assert len({one.kind for one in shown}) == 3, "also where few are shown"
+    oldest = min(one.since_ms for one in found if one.kind is TroubleKind.POLL_INTERVAL)
+    assert shown[1].since_ms == oldest, "what was there before stays"
+
+
+def test_whom_an_operator_had_evicted_is_not_slow() -> None:
+    journal, ended = Journal(), ""
+    for number, from_s in enumerate((300, 200, 100)):
+        member = journal.came(from_s, ended=ended)
+        journal.add(from_s - 90, "evicted", member=member, reason="operator: ann", by="ann@h")
+        journal.went(from_s - 90, member)
+        ended = "evicted 0"
+    journal.came(9, ended=ended)
+    assert journal.found() == []
+
+
+def test_also_where_nobody_has_seen_it_come() -> None:
+    journal = Journal()
+    journal.add(299, "evicted", member=name(0), reason="operator: ann", by="ann@h")
+    one = journal.came(298, ended="evicted 0")
+    journal.add(200, "evicted", member=one, reason="operator: ann", by="ann@h")
+    other = journal.came(199, ended="evicted 0")
+    journal.add(100, "evicted", member=other, reason="did not answer a command in time")
+    third = journal.came(99, ended="evicted 0")
+    assert journal.found() == [], "one alone is its own"
+    journal.add(50, "evicted", member=third, reason="did not answer a command in time")
+    last = journal.came(49, ended="evicted 0")
+    assert journal.found() == [("slow-handler", last)]
+
+
+def test_what_others_took_is_the_median_of_them() -> None:
+    chance = random.Random(7)
+    for _ in range(500):
+        values = [chance.randrange(5) for _ in range(chance.randrange(2, 8))]
+        for at, one in enumerate(values):
+            others = values[:at] + values[at + 1 :]
+            assert median(_middle_without(sorted(values), one)) == median(others)
+    assert _middle_without([3], 3) == []
+
+
+def test_steps_that_are_read_are_bounded() -> None:
+    journal = Journal()
+    for number in range(3):
+        journal.rebalanced(60 - number, stops={f"m{n:06}": 1_000 for n in range(STEPS_MAX * 5)})
+    assert [len(list(steps_of(one))) for one in journal.evidence().rebalances] == [STEPS_MAX] * 3
 
 
 def test_every_rule_is_quiet_on_nothing() -> None:

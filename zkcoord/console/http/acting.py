@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -27,6 +27,11 @@ from zkcoord.terminal import printable
 BODY_BYTES_MAX = 16 * 1024
 FIELDS_MAX = 50
 BODY_S = 10.0
+FORMS_MAX = 64
+"""Forms whose bodies are waited for at a time: one more ends the wait for the one that has taken
+longest, so that slow strangers take nobody's place.
+"""
+
 NOBODYS = "this token is nobody's: ask who runs the console for yours"
 STRANGE = "this form is not one of this console's pages: open the group's page, and begin there"
 NO_ACTION = "there is no such action: follow a link of a group's page"
@@ -47,6 +52,7 @@ class ActingAddresses:
         self._readers = readers
         self._audit = audit
         self._cookie = cookie
+        self._bodies: dict[asyncio.Future[bytes], None] = {}
 
     def routes(self) -> list[Route]:
         """Before those of the pages."""
@@ -61,7 +67,7 @@ class ActingAddresses:
         """An action's page: GET asks for more, POST looks, or does it."""
         try:
             reader = await run_in_threadpool(self._reader, request)
-            said = await _said(request)
+            said = await self._said(request)
         except ConfigurationError as error:
             return self._trouble(503, str(error))
         except BodyError as error:
@@ -83,7 +89,7 @@ class ActingAddresses:
     async def sign_in(self, request: Request) -> Response:
         """Where a reader says its token."""
         try:
-            said = await _said(request)
+            said = await self._said(request)
             if request.method != "POST":
                 return self._signing_in(said)
             if not _comes_from_here(request):
@@ -91,7 +97,7 @@ class ActingAddresses:
             found = await run_in_threadpool(self._readers.sign_in, said.get("token", "").strip())
             who = request.client.host if request.client is not None else "?"
             if found is None:
-                await run_in_threadpool(self._told, "refused", address=who)
+                await run_in_threadpool(self._audit.refused, who)
                 return self._signing_in(said, NOBODYS, 403)
             name, session = found
             await run_in_threadpool(self._told, "signed in", who=name, address=who)
@@ -115,7 +121,7 @@ class ActingAddresses:
         """The session ends."""
         try:
             reader = await run_in_threadpool(self._reader, request)
-            said = await _said(request)
+            said = await self._said(request)
         except (ConfigurationError, BodyError) as error:
             return self._trouble(400, str(error))
         if not _is_ours(request, reader, said):
@@ -124,6 +130,30 @@ class ActingAddresses:
         answer = RedirectResponse(".", 303)
         answer.delete_cookie(self._cookie, path="", httponly=True, samesite="strict")
         return answer
+
+    async def _said(self, request: Request) -> dict[str, str]:
+        """What a query or a form says, the first of each name. Raises `BodyError`."""
+        if request.method != "POST":
+            return _fields(request.url.query)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/x-www-form-urlencoded":
+            raise BodyError("only forms are taken here")
+        coming = asyncio.ensure_future(_body(request))
+        self._bodies[coming] = None
+        if len(self._bodies) > FORMS_MAX:
+            longest = next(iter(self._bodies))
+            del self._bodies[longest]
+            longest.cancel()
+        try:
+            done, _ = await asyncio.wait([coming], timeout=BODY_S)
+            if not done or coming.cancelled():
+                raise BodyError("the form did not come in time: send it again")
+            return _fields(coming.result().decode("utf-8"))
+        except (UnicodeDecodeError, ClientDisconnect) as error:
+            raise BodyError("the form is not whole, or not UTF-8: send it again") from error
+        finally:
+            coming.cancel()
+            self._bodies.pop(coming, None)
 
     def _reader(self, request: Request) -> ActingReader | None:
         """Who asks. Raises `ConfigurationError`."""
@@ -174,30 +204,24 @@ def _is_ours(request: Request, reader: ActingReader | None, said: Mapping[str, s
 
 
 def _comes_from_here(request: Request) -> bool:
-    """As far as a browser says where from: old ones do not."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    host = request.headers.get("host", "")
-    same = origin is None or urlsplit(printable(origin)).netloc.lower() == host.lower()
-    return same and site in ("same-origin", "none")
+    """As far as a browser says where from: old ones do not. Its own word comes first: a proxy may
+    have given us another name than the one that the browser knows, and no page can make that word.
+    """
+    sites = request.headers.getlist("sec-fetch-site")
+    if sites:
+        return len(sites) == 1 and sites[0] in ("same-origin", "none")
+    origins = request.headers.getlist("origin")
+    host = request.headers.get("host", "").lower()
+    return not origins or (
+        len(origins) == 1 and host != "" and urlsplit(printable(origins[0])).netloc.lower() == host
+    )
 
 
 def _equal(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
 
 
-async def _said(request: Request) -> dict[str, str]:
-    """What a query or a form says, the first of each name. Raises `BodyError`."""
-    if request.method != "POST":
-        text = request.url.query
-    else:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
-            raise BodyError("only forms are taken here")
-        try:
-            text = (await asyncio.wait_for(_body(request), BODY_S)).decode("utf-8")
-        except (UnicodeDecodeError, TimeoutError, asyncio.TimeoutError) as error:
-            raise BodyError("the form is not whole, or not UTF-8: send it again") from error
+def _fields(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     try:
         for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX):

@@ -2,9 +2,9 @@
 decides: the rules of trouble that need nothing else. A trouble is told to the journal when it
 begins and when it ends, and counted for the metrics.
 
-What it costs is bounded: records that wait, records that are kept, and the time of a turn. The
-thread that decides appends to a deque, and that is all. A term's end forgets everything: what went
-on then is found again by who leads next, once it happens again.
+What it costs is bounded: records that wait, records that are kept and their size, and the part of
+the time that turns take. The thread that decides appends to a deque, and that is all. A term's end
+forgets everything: what went on then is found again by who leads next, once it happens again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ log = logging.getLogger(__name__)
 
 TURN_S = 2.0
 TURN_MS_MAX = 50
-"""Of each turn's work, so of a processor some 2 percent; what is left over is looked at next."""
+"""After so long a turn begins no other group; what is left over is looked at next."""
+
+TURNS_PART = 40
+"""The next turn begins so many times as long after one as that took, at the earliest: some 2
+percent of a processor, also where one group alone takes long.
+"""
 
 AGAIN_MS = 60_000
 """How often a group in trouble is looked at without news: that it is over shows by time alone."""
@@ -39,6 +44,13 @@ AGAIN_MS = 60_000
 WAITING_MAX = 20_000
 KEPT_OF_GROUP_MAX = 500
 KEPT_MAX = 100_000
+KEPT_CHARS_OF_GROUP_MAX = 1024 * 1024
+KEPT_CHARS_MAX = 64 * 1024 * 1024
+"""Of records that are kept: members choose how long their names are, and come as often as they
+like. An entry of a record counts `ENTRY_CHARS` beside its texts.
+"""
+
+ENTRY_CHARS = 300
 CLOSE_WAIT_S = 2.0
 
 
@@ -54,8 +66,10 @@ class TroubleDesk:
         self._tell = tell
         self._wall = wall
         self._waiting: deque[Record] = deque(maxlen=WAITING_MAX)
-        self._kept: dict[str, deque[Record]] = {}
+        self._kept: dict[str, deque[tuple[int, Record]]] = {}
         self._count = 0
+        self._chars_of: dict[str, int] = {}
+        self._chars = 0
         self._due: dict[str, None] = {}
         self._looked_ms: dict[str, int] = {}
         self._troubles: dict[str, dict[tuple[str, str, str], Trouble]] = {}
@@ -102,27 +116,40 @@ class TroubleDesk:
             self._due.clear()
             self._looked_ms.clear()
             self._troubles.clear()
-            self._count = 0
+            self._chars_of.clear()
+            self._count = self._chars = 0
             return
         group = record.get("group")
         if not isinstance(group, str):
             return
         kept = self._kept.pop(group, None)
         if kept is None:
-            kept = deque(maxlen=KEPT_OF_GROUP_MAX)
-        self._count += len(kept) < KEPT_OF_GROUP_MAX
-        kept.append(_slim(record))
+            kept = deque()
+        slim = _slim(record)
+        weight = _weight(slim)
+        kept.append((weight, slim))
+        self._weighs(group, 1, weight)
         self._kept[group] = kept  # the group with the oldest news is the first
+        while len(kept) > 1 and (
+            len(kept) > KEPT_OF_GROUP_MAX or self._chars_of[group] > KEPT_CHARS_OF_GROUP_MAX
+        ):
+            self._weighs(group, -1, -kept.popleft()[0])
         self._due.setdefault(group)
-        while self._count > KEPT_MAX:
+        while self._count > KEPT_MAX or self._chars > KEPT_CHARS_MAX:
             self._forget(next(iter(self._kept)))
+
+    def _weighs(self, group: str, count: int, chars: int) -> None:
+        self._count += count
+        self._chars += chars
+        self._chars_of[group] = self._chars_of.get(group, 0) + chars
 
     def _forget(self, group: str) -> None:
         self._count -= len(self._kept.pop(group, ()))
+        self._chars -= self._chars_of.pop(group, 0)
         self._looked_ms.pop(group, None)
 
     def _judge(self, group: str, now: int) -> None:
-        records = of_last_hour(self._kept.get(group, ()), now)
+        records = of_last_hour((record for _, record in self._kept.get(group, ())), now)
         found = {one.key: one for one in troubles_of(Evidence(group, now, records), BY_JOURNAL)}
         before = self._troubles.pop(group, {})
         for key in found.keys() - before.keys():
@@ -137,8 +164,11 @@ class TroubleDesk:
 
     def _run(self) -> None:
         try:
-            while not self._over.wait(TURN_S):
+            wait_s = TURN_S
+            while not self._over.wait(wait_s):
+                began_ms = boot_ms()
                 self.look()
+                wait_s = max(TURN_S, (boot_ms() - began_ms) * TURNS_PART / 1000)
         except Exception:  # the thread's main: log and stop
             log.exception("troubles are not looked for any more after an error that should not be")
 
@@ -158,6 +188,15 @@ def _slim(record: Record) -> Record:
     ]
     kept = ("t", "kind", "cause", "trigger", "duration_ms", "members")
     return {**{key: record[key] for key in kept if key in record}, "steps": stops}
+
+
+def _weight(value: object) -> int:
+    """Of what is kept, in characters."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return ENTRY_CHARS + sum(_weight(one) for one in value.values())
+    return ENTRY_CHARS + sum(map(_weight, value)) if isinstance(value, list) else 8
 
 
 def _told(trouble: Trouble, event: str, now: int) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from statistics import median
 
@@ -25,21 +26,26 @@ where that was in half of the changes in which it gave something up.
 """
 
 
+def _middle_without(ordered: list[int], one: int) -> list[int]:
+    """The middle of these, one of them left out: what their median is made of."""
+    at, left = bisect_left(ordered, one), len(ordered) - 1
+    middle = {(left - 1) // 2, left // 2}
+    return [ordered[n if n < at else n + 1] for n in sorted(middle) if 0 <= n < left]
+
+
 def slow_handler(e: Evidence) -> Iterator[Trouble]:
     """Members whose stops are acknowledged late, again and again."""
     told: dict[str, int] = {}
     slow: dict[str, list[tuple[int, int, int]]] = {}
     for record in e.rebalances:
         stops = {m: ms for m, option, ms in steps_of(record) if option == Option.STOP.value}
+        took_ms, ordered = whole(record, "duration_ms"), sorted(stops.values())
         for member, ms in stops.items():
             told[member] = told.get(member, 0) + 1
-            others = [other for name, other in stops.items() if name != member]
-            took_ms = whole(record, "duration_ms")
-            if (
-                ms >= SLOW_MS
-                and (not others or ms >= SLOWER_THAN_OTHERS * median(others))
-                and ms >= PART_OF_ALL * took_ms
-            ):
+            if ms < SLOW_MS or ms < PART_OF_ALL * took_ms:
+                continue
+            others = _middle_without(ordered, ms)
+            if len(ordered) == 1 or ms >= SLOWER_THAN_OTHERS * median(others):
                 slow.setdefault(member, []).append((record["t"], ms, took_ms))
     gone = {life.member for life in e.lives if life.over_ms is not None}
     for member, found in slow.items():

@@ -14,6 +14,7 @@ from zkcoord.health.trouble.kinds import Trouble, TroubleKind
 from zkcoord.health.trouble.lives import Life, by_identity, chain
 from zkcoord.health.trouble.stuck import died_on
 from zkcoord.health.trouble.words import many, some, span
+from zkcoord.znodes.names import origin_of
 
 MINUTE_MS = 60_000
 RECENT_MS = 10 * MINUTE_MS
@@ -56,9 +57,35 @@ def ended_again(e: Evidence) -> Iterator[Trouble]:
         (EndKind.EVICTED, EVICTED_MIN, _evicted),
     ):
         for lives in by_identity(e.lives).values():
-            told = _told(lives, kind)
+            told = _told(_unasked(e, lives) if kind is EndKind.EVICTED else lives, kind)
             if len(told) >= least and (told[-1].began_ms or 0) >= e.since(RECENT_MS):
                 yield trouble(e, told)
+
+
+def _unasked(e: Evidence, lives: Sequence[Life]) -> list[Life]:
+    """Those that came back of themselves: not because an operator had the one before evicted, as
+    the journal says.
+    """
+    found = sorted(
+        (life for life in lives if life.ended.startswith(EndKind.EVICTED.value)),
+        key=lambda life: life.began_ms or 0,
+    )
+    asked = [life for life in e.lives if life.asked and _is_before(e.group, life, lives)]
+    for before in sorted(asked, key=lambda life: life.over_ms or 0, reverse=True):
+        after = next((one for one in found if (one.began_ms or 0) >= (before.over_ms or 0)), None)
+        if after is not None:
+            found.remove(after)
+    return found
+
+
+def _is_before(group: str, one: Life, lives: Sequence[Life]) -> bool:
+    """Whether it may be one of these, under an earlier name: whose coming nobody has seen is known
+    by its origin.
+    """
+    if one.began_ms is not None or not lives:
+        return any(one.identity == life.identity for life in lives[:1])
+    origin = origin_of(group, one.member)
+    return bool(origin) and any(origin == origin_of(group, life.member) for life in lives)
 
 
 def _told(lives: Sequence[Life], kind: EndKind) -> list[Life]:

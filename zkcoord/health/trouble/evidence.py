@@ -20,6 +20,9 @@ RECORDS_MAX = 2_000
 in them.
 """
 
+STEPS_MAX = 200
+"""Steps that are read of one record: the journal writes fewer."""
+
 KINDS = ("members", "rebalance", "client-led rebalance", "evicted", "malformed")
 Record = Mapping[str, Any]
 
@@ -163,6 +166,6 @@ def text(record: Record, name: str) -> str:
 def steps_of(record: Record) -> Iterator[tuple[str, str, int]]:
     """Whom a rebalance told what, and how long that took (ms)."""
     found = record.get("steps")
-    for step in found if isinstance(found, list) else ():
+    for step in found[:STEPS_MAX] if isinstance(found, list) else ():
         if isinstance(step, dict) and isinstance(step.get("member"), str):
             yield step["member"], text(step, "option"), whole(step, "ms")

@@ -22,7 +22,8 @@ NAMED_MAX = 1_000
 @dataclass(frozen=True, slots=True)
 class Life:
     """A member, by its name. `began_ms` None: before the first record; `over_ms` None: it is there
-    still. `ended`: how its membership before ended, as it says.
+    still. `ended`: how its membership before ended, as it says; `asked`: an operator had it
+    evicted.
     """
 
     member: str
@@ -31,6 +32,7 @@ class Life:
     over_ms: int | None = None
     ended: str = ""
     evicted: bool = False
+    asked: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -59,7 +61,9 @@ def lives_of(group: str, records: Iterable[Mapping[str, Any]]) -> list[Life]:
         elif kind == "evicted" and isinstance(record.get("member"), str):
             name = record["member"]
             life = found.setdefault(name, Life(name, identity_of(group, name)))
-            found[name] = replace(life, evicted=True, over_ms=life.over_ms or at_ms)
+            found[name] = replace(
+                life, evicted=True, over_ms=life.over_ms or at_ms, asked=bool(record.get("by"))
+            )
     return list(found.values())
 
 
