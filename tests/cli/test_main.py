@@ -16,7 +16,7 @@ from tests.harness.command import ROOT, Running, environment, run
 from tests.harness.proxy import Proxy
 from tests.harness.wait import wait_until
 from zkcoord import __version__
-from zkcoord.cli.main import COMMANDS, main
+from zkcoord.cli.main import COMMANDS, CliParser, main
 from zkcoord.znodes.paths import Layout
 
 BAD_USE, CANNOT = 2, 1
@@ -305,3 +305,14 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path, zk_hosts: str) -> N
         assert process.wait(40) == 0
         assert process.stderr.read() == b""
         process.stderr.close()
+
+
+def test_a_name_that_is_a_double_dash_is_a_name() -> None:
+    """Behind the one that ends the options; argparse gives an empty list for it."""
+    parser = CliParser()
+    commands = parser.add_subparsers(dest="command").add_parser("evict")
+    for name in ("group", "member"):
+        commands.add_argument(name)
+    for group, member in (("g", "--"), ("--", "m"), ("--", "--")):
+        found = parser.parse_args(["evict", "--", group, member])
+        assert (found.group, found.member) == (group, member)

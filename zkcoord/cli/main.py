@@ -127,6 +127,11 @@ class CliParser(argparse.ArgumentParser):
                 f"{name} is {arg_string[:80]!a}: write {kind}, or see {self.prog} --help"
             ) from None
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """A name `--` behind the `--` that ends the options is a name; argparse drops it."""
+        found = super()._get_values(action, list(arg_strings))
+        return arg_strings[0] if found == [] and action.nargs is None else found
+
     def print_help(self, file: Any = None) -> None:
         """Help that was asked for; see `out`."""
         self._print_message(self.format_help(), file)
