@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kazoo.security import make_digest_acl
 
+from tests.admin.world import world
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import GroupState
 from zkcoord.errors import UnavailableError
@@ -74,3 +76,21 @@ def test_nodes_too_large_for_one_answer_are_read_a_few_at_a_time(
         found = group_snapshot.describe_group(reader, LAY, "g")
     disconnect(client)
     assert len(found.malformed) == 50
+
+
+def test_a_group_whose_members_may_not_be_seen_leaves_the_list_of_the_others_whole(
+    zk_hosts: str,
+) -> None:
+    with world(zk_hosts) as here, SyncClient(ZkOptions(zk_hosts)) as reader:
+        here.leader()
+        for name in ("before", "closed", "later"):
+            here.group(name)
+        hidden = [make_digest_acl("member", "secret", all=True)]
+        here.client.ensure_path(here.layout.ids("closed"))
+        here.client.set_acls(here.layout.ids("closed"), hidden)
+        found = {one.name: one for one in group_snapshot.list_groups(reader, here.layout)}
+        assert list(found) == ["before", "closed", "later"]
+        (bad,) = found["closed"].malformed
+        assert here.layout.ids("closed") in bad.reason and not found["later"].malformed
+        with pytest.raises(UnavailableError, match="ids"):
+            group_snapshot.describe_group(reader, here.layout, "closed")

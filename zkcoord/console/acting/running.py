@@ -6,6 +6,7 @@ prints.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ AT_ONCE_MAX = 2
 COMMAND_S = 150.0
 INTERRUPTED_S = 5.0
 OUTPUT_BYTES_MAX = 64 * 1024
+FILE_BYTES_MAX = 256 * 1024 * 1024
 BUSY = "other actions are under way: try again when they have ended"
 
 
@@ -85,6 +87,7 @@ class CommandRunner:
                 env={**self._environment, ON_BEHALF_OF: who},
                 start_new_session=True,
             )
+            _bound_files(process.pid)
             if self._nice:
                 os.setpriority(os.PRIO_PROCESS, process.pid, self._nice)
             self._running.add(process)
@@ -104,6 +107,14 @@ class CommandRunner:
             running = list(self._running)
         for process in running:
             _interrupt(process)
+
+
+def _bound_files(pid: int) -> None:
+    """What it prints has room on the disk up to `FILE_BYTES_MAX` (where the system knows such a
+    limit of others), and then it ends.
+    """
+    if hasattr(resource, "prlimit"):
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:

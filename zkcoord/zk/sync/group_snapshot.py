@@ -175,7 +175,9 @@ def shown_state(metadata: GroupMetadata, members: int) -> GroupState:
 
 
 def list_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
-    """All groups of the ensemble, sorted by name. Raises `UnavailableError`."""
+    """All groups of the ensemble, sorted by name; of one whose members may not be seen `malformed`
+    says so, and the others are whole. Raises `UnavailableError`.
+    """
     reader.sync()
     (answer,) = reader.read([GetChildren(layout.groups_root)])
     found = [name for name in _children(answer, layout.groups_root) if names.is_group(name)]
@@ -194,8 +196,12 @@ def list_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
             continue  # deleted since the names were read
         bad: list[Malformed] = []
         told = _metadata(name, data, bad)
-        count = _count(ids, layout.ids(name))
+        count = ids.stat.num_children if isinstance(ids, Node) else 0
         state, topics = shown_state(told, count), told.topics
+        if isinstance(ids, Denied):
+            path = layout.ids(name)
+            bad.append(Malformed("members of a group", name, not_allowed(path, ids)))
+            state = told.state
         listed = GroupListed(name, state, count, told.generation, topics, tuple(bad))
         groups.append(replace(listed, paused=told.paused))
     return groups
@@ -343,7 +349,8 @@ class _GroupReading:
 
     def _names(self, head: ReadAnswer, path: str) -> tuple[str, ...]:
         """The names below a node; none, and a note, where there are too many."""
-        count = _count(head, path)
+        _allowed(head, path)
+        count = head.stat.num_children if isinstance(head, Node) else 0
         if count > CHILDREN_LISTED_MAX:
             self.malformed.append(
                 Malformed(
@@ -479,14 +486,6 @@ def _children(answer: ReadAnswer, path: str) -> tuple[str, ...]:
     """
     _allowed(answer, path)
     return answer.names if isinstance(answer, Children) else ()
-
-
-def _count(answer: ReadAnswer, path: str) -> int:
-    """How many children a node has; 0 where there is no node. Raises `UnavailableError` where it
-    may not be seen.
-    """
-    _allowed(answer, path)
-    return answer.stat.num_children if isinstance(answer, Node) else 0
 
 
 def _allowed(answer: ReadAnswer, path: str) -> None:
