@@ -210,7 +210,7 @@ def paused_line(group: GroupSnapshot) -> str:
         f"{len(group.holders)} partitions are still owned" if group.holders else "nobody owns any"
     )
     taken_up = "" if group.metadata.paused else "; the coordinator has not taken it up yet"
-    resume = f"zkcoord groups resume {argument(group.group)}"
+    resume = f"zkcoord groups resume {argument(group.group)} --execute"
     return (
         f"Consumer group '{group.group}' is paused by {group.paused}: nothing is handed out to its"
         f" {len(group.members)} members, {owned}{taken_up}; `{resume}` ends that.\n"
