@@ -8,7 +8,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from zkcoord.admin.common import Progress, some, whoami
+from zkcoord.admin.common import Progress, argument, some, whoami
 from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.pause_group import PauseGroup, PausePlan, PauseResult
 from zkcoord.config.option_spec import Use
@@ -122,12 +122,25 @@ def _run(args: argparse.Namespace, settings: Settings, paused: bool) -> int:
             return 0
         try:
             done = change.execute()
+        except KeyboardInterrupt:
+            progress.note(_interrupted(change))
+            raise
         finally:
             progress.end()
     _print_done(args.json, done)
     if not done.taken_up and not args.json:
         progress.note("nobody leads: it is taken up as soon as a coordinator does")
     return 0
+
+
+def _interrupted(change: PauseGroup) -> str:
+    if not change.is_written:
+        return "interrupted: nothing was written"
+    what, back = (PAUSE, RESUME) if change.paused else (RESUME, PAUSE)
+    return (
+        f"interrupted: it is written that {change.group} is {what}d, and the coordinator goes on"
+        f" with that; zkcoord groups {back} {argument(change.group)} --execute takes it back"
+    )
 
 
 def _print_plan(as_json: bool, plan: PausePlan) -> None:
