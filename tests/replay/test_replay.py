@@ -333,6 +333,22 @@ def test_times_that_show_nothing_are_refused(
     assert not (tmp_path / "out.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("operator_pauses", ["because ann paused it", "bob resumed it", "its mode was deleted"]),
+        ("operator_evicts", [" asked to have "]),
+        ("operator_request", [" asked to have it rebalanced"]),
+    ],
+)
+def test_what_an_operator_wants_is_a_reason(
+    name: str, reasons: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(written(tmp_path, of_transcript(name)))]) == 0
+    out = capsys.readouterr().out
+    assert [one for one in reasons if one not in out] == [], out
+
+
 def test_a_core_that_decides_otherwise_is_seen_with_both_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
@@ -118,7 +119,8 @@ def _run(args: argparse.Namespace, settings: Settings, paused: bool) -> int:
             plan = change.plan()
             _print_plan(args.json, plan)
             if not args.json:
-                progress.note("nothing was done; add --execute")
+                more = "there is nothing to do" if plan.already else "add --execute"
+                progress.note(f"nothing was done; {more}")
             return 0
         try:
             done = change.execute()
@@ -200,7 +202,7 @@ def _print_done(as_json: bool, done: PauseResult) -> None:
         f"{len(group.holders)} partitions are owned" if group.holders else "nobody owns anything"
     )
     text = (
-        f"{said}: {len(group.members)} members, {owned}; {group.state.value}, generation"
+        f"{said}: {counted(len(group.members), 'member')}, {owned}; {group.state.value}, generation"
         f" {group.metadata.generation}, after {done.took_ms} ms"
     )
     out(printable(text) + "\n", done=said)
