@@ -71,6 +71,14 @@ def test_a_paused_group_goes_to_no_leader_among_clients(rig: Rig, capsys: Told) 
     assert status != 0 and "is paused" in err and f"groups resume {GROUP}" in err
 
 
+def test_who_was_evicted_is_not_taken_for_another_member(rig: Rig, capsys: Told) -> None:
+    """Names of a group's members are alike; only a slip of the finger is one of them."""
+    name = rig.member("billing_h-1700000000000-5f2a90c4", "t").joined().member
+    gone = name.replace("1700000000000-5f2a90c4", "1700000012345-77b1e033")
+    assert gone != name and "did you mean" not in refused(rig, capsys, "evict", GROUP, gone)
+    assert f"did you mean {name}" in refused(rig, capsys, "evict", GROUP, name[:-1])
+
+
 def test_nobody_leads(rig: Rig, capsys: Told) -> None:
     """An eviction is refused, and a resume of what is not paused is nothing."""
     m = rig.member("m", "t").joined()
