@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -90,6 +90,9 @@ bench-hostile: setup ## joins of healthy groups beside strangers whose small inp
 bench-console: setup ## joins beside 20 open pages of the console and 10,000 groups; what a browser shows, and when (chromium, chromedriver; 4: they are missing)
 	@$(PY) -m tests.bench.console $(if $(QUICK),--quick) $(if $(PART),--part $(PART))
 
+console-walk: setup ## through the console as an operator: real groups in trouble, a real browser, the clicks of each question, a picture of each step in build/walk (two minutes; OUT=FOLDER; DOCS=1: those of docs/console.md anew; 4: chromium or chromedriver is missing)
+	@$(PY) -m tests.console.walk $(if $(OUT),--out $(OUT)) $(if $(DOCS),--docs)
+
 bench-gateway: setup ## unmodified clients through the gateway beside the same clients directly (librdkafka, kafka-python, Java 3.9 and 4.1; franz-go and sarama with go, kafkajs with node and npm, aiokafka with pip): changes, relay, produce, spread, stuck, lost, many (two hours; QUICK=1: less; PART=relay ONLY="franz-go kafkajs"; 4: a toolchain is missing)
 	@$(PY) -m tests.bench.gateway $(if $(QUICK),--quick) $(if $(PART),--part $(PART)) $(if $(ONLY),--only $(ONLY))
 
@@ -168,6 +171,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.bench.scale || failed="$$failed bench-scale"; \
 	$(PY) -m tests.bench.hostile || failed="$$failed bench-hostile"; \
 	$(PY) -m tests.bench.console || failed="$$failed bench-console"; \
+	$(PY) -m tests.console.walk || test $$? -eq 4 || failed="$$failed console-walk"; \
 	$(PY) -m tests.bench.gateway || failed="$$failed bench-gateway"; \
 	$(PY) -m tests.gateway.connect_kills || failed="$$failed connect-kills"; \
 	$(PY) -m tests.gateway.changing_times || failed="$$failed changing-times"; \

@@ -58,6 +58,14 @@ def test_it_reads_the_journals_last_hour_and_each_group(zk_hosts: str, tmp_path:
         assert set(finder.of(groups)) == {"broken"}, "nobody wrote to it within the hour"
 
 
+def test_a_journal_that_is_named_and_not_there_is_said(tmp_path: Path) -> None:
+    nobody: Any = None
+    none = tmp_path / "none"
+    finder = TroubleFinder(nobody, Layout.DRAFT, [str(none)])
+    assert finder.of([]) == {}
+    assert finder.notes == [f"there is no journal in {none}: correct --journal-dir"]
+
+
 def test_what_could_not_be_seen_is_said(
     zk_hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from tests.admin.world import world
 from tests.cli.test_groups_led import member
 from tests.cli.test_groups_led import state as led_state
 from tests.cli.test_groups_mode import command, put, registers
 from tests.protocol.rig import GROUP, Rig, rigged, tps
+from zkcoord.cli import groups_pause
+from zkcoord.cli.main import main
+from zkcoord.core.model import Mode
 from zkcoord.znodes.classic.documents import encode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
+from zkcoord.znodes.codec import decode_mode
 from zkcoord.znodes.paths import Layout
 
 Told = pytest.CaptureFixture[str]
@@ -65,6 +71,14 @@ def test_a_paused_group_goes_to_no_leader_among_clients(rig: Rig, capsys: Told) 
     assert status != 0 and "is paused" in err and f"groups resume {GROUP}" in err
 
 
+def test_who_was_evicted_is_not_taken_for_another_member(rig: Rig, capsys: Told) -> None:
+    """Names of a group's members are alike; only a slip of the finger is one of them."""
+    name = rig.member("billing_h-1700000000000-5f2a90c4", "t").joined().member
+    gone = name.replace("1700000000000-5f2a90c4", "1700000012345-77b1e033")
+    assert gone != name and "did you mean" not in refused(rig, capsys, "evict", GROUP, gone)
+    assert f"did you mean {name}" in refused(rig, capsys, "evict", GROUP, name[:-1])
+
+
 def test_nobody_leads(rig: Rig, capsys: Told) -> None:
     """An eviction is refused, and a resume of what is not paused is nothing."""
     m = rig.member("m", "t").joined()
@@ -75,6 +89,34 @@ def test_nobody_leads(rig: Rig, capsys: Told) -> None:
     status, out, _ = command(rig, capsys, "resume", GROUP)
     assert status == 0 and "is not paused" in out
     assert rig.zk.exists(rig.layout.mode(GROUP)) is None
+
+
+def test_who_interrupts_a_pause_is_told_that_it_holds(
+    zk_hosts: str, capsys: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody leads and does nothing, so that there is something to wait for."""
+
+    class Interrupted:
+        def wait(self, seconds: float) -> None:
+            raise KeyboardInterrupt
+
+    def said(what: str) -> str:
+        assert main(["groups", what, "billing", "--zookeeper", zk_hosts, "--execute"]) == 130
+        out, err = capsys.readouterr()
+        assert not out and err.count("\n") == 1
+        return err
+
+    monkeypatch.setattr(groups_pause, "threading", SimpleNamespace(Event=Interrupted))
+    with world(zk_hosts) as here:
+        here.leader()
+        here.topic("orders", 1)
+        here.group("billing")
+        here.member("billing", "billing_a", {"orders": 1})
+        err = said("pause")
+        assert "billing is paused" in err and "resume billing --execute takes it back" in err
+        mode = decode_mode(here.client.get(here.layout.mode("billing"))[0])
+        assert isinstance(mode, Mode) and mode.paused
+        assert "interrupted: nothing was written" in said("pause"), "it was said before"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,13 @@ def test_what_is_not_known_is_said() -> None:
     assert "no journal" in page.lower()
     with pytest.raises(NotThereError, match="no such rebalance"):
         told.pages.whole("rebalance", {"name": "billing", "at": "1-1"})
+
+
+def test_a_paused_group_is_marked_in_the_list(tmp_path: Path) -> None:
+    paused = line("billing")
+    paused = replace(paused, listed=replace(paused.listed, paused="ann <by> zkcoord@h"))
+    page = ToldPages([paused, line("audit")], folder=tmp_path).pages.whole("", {})
+    assert page.count(">paused</span>") == 1 and "by ann &lt;by&gt; zkcoord@h" in page
 
 
 def test_how_old_it_is_and_why() -> None:

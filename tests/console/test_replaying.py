@@ -139,7 +139,7 @@ def test_the_page(tmp_path: Path) -> None:
     page = pages.whole("why", query)
     assert "m2 joined" in page and EVIL not in page and "data-live" not in page
     page = pages.whole("why", query | {"with": "assignor=range"})
-    assert "RECORDED" in page and EVIL not in page and "What if assignor=range" in page
+    assert "\nRECORDED</pre>" in page and EVIL not in page and "What if assignor=range" in page
     for wrong in ("x", "a=", "--to-script=/tmp/x", "a=b c", "a=" + "b" * 300, "a=/etc"):
         with pytest.raises(NotThereError):
             pages.whole("why", query | {"with": wrong})

@@ -278,6 +278,77 @@ def test_every_transcript_is_a_story(
     assert words.get(name, "topic") in out
 
 
+def test_decisions_of_a_time_and_the_whole_term_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(written(tmp_path, of_transcript("join_and_leave")))
+
+    def told(*arguments: str) -> list[dict[str, Any]]:
+        assert main(["replay", path, "--json", *arguments]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    *decisions, verdict = told()
+    times = [one["ms"] for one in decisions]
+    distinct = sorted(set(times))
+    begin, end = distinct[1], distinct[-2]
+    assert begin < end, "there is something to leave out at both ends"
+    window = ["--from", stamp(begin), "--until", stamp(end)]
+    *found, of_window = told(*window)
+    assert [one["ms"] for one in found] == [ms for ms in times if begin <= ms <= end]
+    assert of_window == verdict, "what is compared is all of it"
+    assert main(["replay", path, *window]) == 0
+    out = capsys.readouterr().out
+    assert f"the decisions from {stamp(begin)} until {stamp(end)}, in ms" in out
+    assert main(["replay", path, "--from", "2026-01-31", "--group", "g"]) == 0
+    out = capsys.readouterr().out
+    assert "none  of its decisions is among the decisions for g from 2026-01-31" in out
+
+
+def stamp(ms: int) -> str:
+    """As `--from` takes it; a transcript's term begins in 1970."""
+    return f"1970-01-01T00:{ms // 60_000:02}:{ms // 1000 % 60:02}.{ms % 1000:03}Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--from", "2026-01-31T10:15:00Z", "--until", "2026-01-31T10:14:00Z"], "exchange"),
+        (["--from", "2026-01-31", "--with", "debounce_ms=0"], "leave one of them out"),
+        (["--until", "2026-01-31", "--to-script", "out.txt"], "leave one of them out"),
+        (["--from", "yesterday"], "--from is 'yesterday'"),
+    ],
+)
+def test_times_that_show_nothing_are_refused(
+    arguments: list[str],
+    word: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, of_transcript("join_and_leave"))
+    assert main(["replay", str(path), *arguments]) == 2
+    said = capsys.readouterr()
+    assert word in said.err and said.err.count("\n") == 1 and said.out == ""
+    assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("operator_pauses", ["because ann paused it", "bob resumed it", "its mode was deleted"]),
+        ("operator_evicts", [" asked to have "]),
+        ("operator_request", [" asked to have it rebalanced"]),
+    ],
+)
+def test_what_an_operator_wants_is_a_reason(
+    name: str, reasons: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(written(tmp_path, of_transcript(name)))]) == 0
+    out = capsys.readouterr().out
+    assert [one for one in reasons if one not in out] == [], out
+
+
 def test_a_core_that_decides_otherwise_is_seen_with_both_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,9 @@ from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
 from zkcoord.znodes.names import shown
 
+NEAR = 0.9
+"""Names of a group's members are much alike: who is gone is not meant to be somebody else."""
+
 EARLIER = " (a coordinator of an earlier release does not know evictions that are asked for)"
 
 
@@ -100,7 +103,7 @@ class Evict:
                 f"the registration of {shown(self.member)} cannot be read, so the coordinator"
                 " counts it as nobody's: delete it, or stop the process that made it"
             )
-        near = difflib.get_close_matches(self.member, sorted(found.members), n=3)
+        near = difflib.get_close_matches(self.member, sorted(found.members), 3, NEAR)
         if near:
             return f"{here}, nothing was done: did you mean {some(near)}?"
         return (

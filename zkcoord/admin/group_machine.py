@@ -126,7 +126,8 @@ def machine_refusal(group: GroupSnapshot, machine: Machine | None) -> str:
     if machine is Machine.CLIENT_LED and group.paused:
         return (
             f"the group {group.group} is paused (by {group.paused}), and a leader among clients"
-            f" would hand out all of it: zkcoord groups resume {argument(group.group)} first"
+            " would hand out all of it: zkcoord groups resume"
+            f" {argument(group.group)} --execute first"
         )
     mode = group.mode.kind if group.mode is not None else GroupMode.COORDINATED
     if machine is Machine.CLIENT_LED and mode is not GroupMode.COORDINATED:

@@ -124,7 +124,7 @@ class SetMode:
         if isinstance(present, Mode) and present.paused:
             raise RefusedError(
                 f"the group {self.group} is paused (by {present.by}): zkcoord groups resume"
-                f" {argument(self.group)} first"
+                f" {argument(self.group)} --execute first"
             )
         return self.mode
 

@@ -44,7 +44,7 @@ class PauseResult:
 
 
 class PauseGroup:
-    """A pause (`paused`), or its end; `by` is who says so."""
+    """A pause (`paused`), or its end; `by` is who says so. `is_written` once it is said."""
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class PauseGroup:
         self.by = by
         self.acl = acl
         self.patience = patience
+        self.is_written = False
 
     def plan(self) -> PausePlan:
         """What would be done. Raises `UnknownGroupError`; `RefusedError`, where it cannot be."""
@@ -81,6 +82,7 @@ class PauseGroup:
         began_ms = clock()
         if not plan.already:
             write_mode(self.client, self.layout, self.group, self.acl, self._made)
+            self.is_written = True
         leads = isinstance(coordinator_seen(self.client, self.layout).leader, LeaderData)
         while True:
             found = describe_group(self.client, self.layout, self.group)

@@ -52,7 +52,7 @@ class Rebalance:
         if before.paused:
             raise RefusedError(
                 f"the group {group} is paused (by {before.paused}), and nothing is assigned in it:"
-                f" zkcoord groups resume {argument(group)} first"
+                f" zkcoord groups resume {argument(group)} --execute first"
             )
         began_ms = clock()
         self.asked.ask(self.request)

@@ -366,7 +366,10 @@ RULES: dict[str, CheckRule] = {
         "create it, empty, or delete the group's node if the group is gone",
     ),
     "group-paused": CheckRule(
-        _N, "", "an operator paused it: nobody is to own anything", "zkcoord groups resume GROUP"
+        _N,
+        "",
+        "an operator paused it: nobody is to own anything",
+        "zkcoord groups resume GROUP --execute",
     ),
     "group-name": CheckRule(
         _W,

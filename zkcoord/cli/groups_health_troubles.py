@@ -38,6 +38,7 @@ class TroubleFinder:
     def __init__(self, reader: SyncClient, layout: Layout, folders: Sequence[str] | None) -> None:
         self._reader = reader
         self._layout = layout
+        self._named = frozenset(map(Path, folders or ()))
         self._readings = [(folder, _begun(folder)) for folder in _folders(folders)]
         self._records: dict[str, deque[Record]] = {}
         self.notes: list[str] = []
@@ -75,6 +76,8 @@ class TroubleFinder:
 
     def _read_journals(self, wanted: set[str]) -> None:
         for folder, reading in self._readings:
+            if folder in self._named and not folder.is_dir():
+                self.notes.append(f"there is no journal in {folder}: correct --journal-dir")
             try:
                 for record in reading.records(folder):
                     group = record.get("group")

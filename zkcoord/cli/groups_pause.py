@@ -8,7 +8,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from zkcoord.admin.common import Progress, some, whoami
+from zkcoord.admin.common import Progress, argument, some, whoami
 from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.pause_group import PauseGroup, PausePlan, PauseResult
 from zkcoord.config.option_spec import Use
@@ -17,6 +17,7 @@ from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings, add_flags
 from zkcoord.errors import ConfigurationError
 from zkcoord.terminal import out, printable
+from zkcoord.words import counted
 from zkcoord.zk.acl.inherited import AclsThere
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.sync.client import SyncClient
@@ -118,16 +119,30 @@ def _run(args: argparse.Namespace, settings: Settings, paused: bool) -> int:
             plan = change.plan()
             _print_plan(args.json, plan)
             if not args.json:
-                progress.note("nothing was done; add --execute")
+                more = "there is nothing to do" if plan.already else "add --execute"
+                progress.note(f"nothing was done; {more}")
             return 0
         try:
             done = change.execute()
+        except KeyboardInterrupt:
+            progress.note(_interrupted(change))
+            raise
         finally:
             progress.end()
     _print_done(args.json, done)
     if not done.taken_up and not args.json:
         progress.note("nobody leads: it is taken up as soon as a coordinator does")
     return 0
+
+
+def _interrupted(change: PauseGroup) -> str:
+    if not change.is_written:
+        return "interrupted: nothing was written"
+    what, back = (PAUSE, RESUME) if change.paused else (RESUME, PAUSE)
+    return (
+        f"interrupted: it is written that {change.group} is {what}d, and the coordinator goes on"
+        f" with that; zkcoord groups {back} {argument(change.group)} --execute takes it back"
+    )
 
 
 def _print_plan(as_json: bool, plan: PausePlan) -> None:
@@ -187,7 +202,7 @@ def _print_done(as_json: bool, done: PauseResult) -> None:
         f"{len(group.holders)} partitions are owned" if group.holders else "nobody owns anything"
     )
     text = (
-        f"{said}: {len(group.members)} members, {owned}; {group.state.value}, generation"
+        f"{said}: {counted(len(group.members), 'member')}, {owned}; {group.state.value}, generation"
         f" {group.metadata.generation}, after {done.took_ms} ms"
     )
     out(printable(text) + "\n", done=said)

@@ -15,6 +15,7 @@ from zkcoord.admin.common import argument
 from zkcoord.cli import groups_led_text as led
 from zkcoord.core.model import Member, TopicPartition
 from zkcoord.text_table import table
+from zkcoord.words import counted
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupSnapshot
 from zkcoord.znodes.classic.pin import AUTO, Machine
 from zkcoord.znodes.codec import LeaderData, ranges_of
@@ -215,10 +216,10 @@ def paused_line(group: GroupSnapshot) -> str:
         else "; the coordinator has not taken it up yet (one of an earlier release knows no pauses,"
         " and hands out as ever)"
     )
-    resume = f"zkcoord groups resume {argument(group.group)}"
+    resume = f"zkcoord groups resume {argument(group.group)} --execute"
     return (
         f"Consumer group '{group.group}' is paused by {group.paused}: nothing is handed out to its"
-        f" {len(group.members)} members, {owned}{taken_up}; `{resume}` ends that.\n"
+        f" {counted(len(group.members), 'member')}, {owned}{taken_up}; `{resume}` ends that.\n"
     )
 
 

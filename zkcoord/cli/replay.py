@@ -123,6 +123,11 @@ def run(args: argparse.Namespace) -> int:
                 " journal's folder"
             ) from error
     shown = _shown(args)
+    if (args.since or args.until) and (args.what_if or args.to_script is not None):
+        raise ConfigurationError(
+            "--from and --until say which decisions are shown, and --with and --to-script are of"
+            " the whole term: leave one of them out"
+        )
     path = args.path or journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)
     found = recordings(path)
     if args.group is not None:
@@ -213,6 +218,11 @@ def _shown(args: argparse.Namespace) -> Callable[[int, Decision], bool]:
     """
     since = parse_datetime(args.since, "--from")[0] if args.since else 0
     until = parse_datetime(args.until, "--until")[0] if args.until else sys.maxsize
+    if since > until:
+        raise ConfigurationError(
+            f"--from {printable(args.since)} is later than --until {printable(args.until)}: nothing"
+            " lies between them, exchange the two"
+        )
 
     def is_shown(began_ms: int, decision: Decision) -> bool:
         is_its = args.group in (None, decision.group)
@@ -227,16 +237,17 @@ def _replay(
     replay = Replay(recording)
     story = Story(replay.core)
     if not args.quiet and not args.json:
-        shown = f"the decisions for {args.group}" if args.group is not None else "all decisions"
         out(
             f"{printable(recording.name)}: what a coordinator was told in its term of epoch"
             f" {recording.epoch}, from {timestamp(recording.wall_ms)} on, is told to zkcoord"
-            f" {__version__} again; {printable(shown)}, in ms since the first input\n"
+            f" {__version__} again; {printable(_which(args))}, in ms since the first input\n"
         )
+    is_any = False
     with recording.believed():
         for step, actions in replay.steps(story.told):
             for decision in story.decided(step.event, actions, step.line):
                 if is_shown(recording.wall_ms, decision):
+                    is_any = True
                     out(_decision(decision, recording, args.json))
         verdict = replay.verdict
         if verdict.difference is not None:
@@ -244,8 +255,18 @@ def _replay(
     if verdict.difference is not None:
         return verdict
     if not args.quiet and not args.json:
+        if not is_any and (args.since or args.until):
+            out(f"{'none':>11}  of its decisions is among {printable(_which(args))}\n")
         out(f"{verdict.now_ms - verdict.began_ms:>8} ms  {printable(verdict.end)}\n")
     return verdict
+
+
+def _which(args: argparse.Namespace) -> str:
+    """The decisions that are shown, in words."""
+    narrow = [f"{word} {at}" for word, at in (("from", args.since), ("until", args.until)) if at]
+    if args.group is not None:
+        return " ".join(["the decisions for", args.group, *narrow])
+    return " ".join(["the decisions", *narrow]) if narrow else "all decisions"
 
 
 def _decision(decision: Decision, recording: Recording, as_json: bool) -> str:

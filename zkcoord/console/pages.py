@@ -102,6 +102,7 @@ class Pages:
             duration=texts.duration,
             number=texts.number,
             short=texts.short,
+            printed=texts.printed,
         )
         self._templates.globals.update(
             version=__version__,

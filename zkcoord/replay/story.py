@@ -14,7 +14,19 @@ from dataclasses import dataclass, field, fields
 from zkcoord.core import events as ev
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.group.machine import Group
-from zkcoord.core.model import Command, Malformed, Member, Option, Owner, Topic, TopicPartition
+from zkcoord.core.model import (
+    SOMEBODY,
+    Command,
+    Malformed,
+    Member,
+    Mode,
+    Option,
+    Owner,
+    Request,
+    RequestKind,
+    Topic,
+    TopicPartition,
+)
 from zkcoord.core.value_type import assert_never
 from zkcoord.replay.text import action_text, any_text, op_text, partitions_text
 from zkcoord.terminal import printable
@@ -161,6 +173,7 @@ def _group_notes(delta: ev.GroupDelta, group: Group | None) -> Iterator[str]:
             yield f"{name} changed its registration"
         elif member is None and name in known:
             yield f"{name} left"
+    yield from _operator_notes(delta, group)
     acked: set[TopicPartition] = set()
     for (name, node), command in delta.commands.items():
         before = group.view.commands.get(name, {}).get(node) if group is not None else None
@@ -170,6 +183,28 @@ def _group_notes(delta: ev.GroupDelta, group: Group | None) -> Iterator[str]:
         elif command is not None and before is None:
             yield f"a command of {name} was found"
     yield from _owner_notes(delta, group, acked)
+
+
+def _operator_notes(delta: ev.GroupDelta, group: Group | None) -> Iterator[str]:
+    """What an operator has asked for, or said."""
+    known = group.view.requests if group is not None else {}
+    for node, request in delta.requests.items():
+        if isinstance(request, Request) and node not in known:
+            is_eviction = request.kind is RequestKind.EVICT
+            what = f"have {request.member} evicted" if is_eviction else "have it rebalanced"
+            fresh = " as if nobody owned anything" if request.fresh else ""
+            yield f"{request.by or SOMEBODY} asked to {what}{fresh}"
+    before = group.word.mode if group is not None else None
+    was_paused = before is not None and before.paused
+    for mode in delta.mode.values():
+        if mode is None and before is not None:
+            yield "its mode was deleted"
+        if not isinstance(mode, Mode) or mode == before:
+            continue
+        what = f"said that its mode is {mode.kind.value}"
+        if mode.paused is not was_paused:
+            what = "paused it" if mode.paused else "resumed it"
+        yield f"{mode.by or SOMEBODY} {what}"
 
 
 def _owner_notes(

@@ -12,13 +12,17 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console, RenderableType
 
+from tests.console.pictures import line
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import connect, disconnect
-from zkcoord.console.terminal.text import sparkline
+from zkcoord.console.terminal.text import group_text, groups_table, sparkline, trouble_texts
+from zkcoord.health.trouble.kinds import Trouble, TroubleKind
 from zkcoord.znodes.paths import Layout
 
 PATIENCE_S = 60.0
@@ -35,6 +39,14 @@ def hosts(zk_hosts: str) -> str:
         client.ensure_path(Layout.DRAFT.group(name))
     disconnect(client)
     return zk_hosts
+
+
+def printed(found: RenderableType) -> str:
+    """On a terminal of 120 columns."""
+    console = Console(width=120, no_color=True, highlight=False)
+    with console.capture() as text:
+        console.print(found)
+    return text.get()
 
 
 class Terminal:
@@ -117,6 +129,26 @@ def test_without_an_ensemble_one_sentence_says_so(tmp_path: Path) -> None:
     )
     assert found.returncode == 1 and found.stdout == ""
     assert found.stderr.count("\n") == 1 and "127.0.0.1:1" in found.stderr
+
+
+def test_trouble_is_counted_in_the_list_and_told_with_what_to_do() -> None:
+    kind = TroubleKind.FLAPPING_MEMBER
+    troubles = [
+        Trouble(kind, "billing", f"came and went [red] {n}", "Its log says why", 0, f"m{n}")
+        for n in range(5)
+    ]
+    listed = line("billing")
+    listed = replace(listed, listed=replace(listed.listed, paused="ann"), troubles=tuple(troubles))
+    text = printed(groups_table([(listed, 3), (line("audit"), 0)], [[], []], 0, 120))
+    (head, billing, audit) = text.splitlines()[:3]
+    assert "TROUBLE" in head and "Stable, paused" in billing and "paused" not in audit
+    at = head.index("TROUBLE") + len("TROUBLE") - 1
+    assert (billing[at], audit[at]) == ("5", "-")
+    text = printed(group_text("billing", [], [], troubles, [], [], (60, 30)))
+    assert "flapping-member of m0: came and went [red] 0." in text
+    assert "what to do: Its log says why." in text and "m3" not in text and "and 2 more" in text
+    long = replace(troubles[0], evidence="word " * 60)
+    assert all(len(one) < 60 for one in map(str, trouble_texts([long], 60)))
 
 
 def test_bars_are_of_the_highest() -> None:

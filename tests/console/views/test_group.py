@@ -14,7 +14,15 @@ from zkcoord.console.views.group import (
     partition_rows,
     unowned,
 )
-from zkcoord.core.model import Command, GroupMetadata, GroupState, Option, TopicPartition
+from zkcoord.core.model import (
+    Command,
+    GroupMetadata,
+    GroupMode,
+    GroupState,
+    Mode,
+    Option,
+    TopicPartition,
+)
 from zkcoord.health.rules import HealthVerdict
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen
 
@@ -72,6 +80,25 @@ def test_quarantine_problems_and_no_coordinator() -> None:
         "Problem: odd",
     ]
     assert not list(blockers(snapshot("billing", {"m1": {"orders": [0]}}), NOW_MS))
+
+
+def test_a_paused_group_says_so_and_lacks_no_member() -> None:
+    mode = Mode(GroupMode.COORDINATED, by="ann", paused=True)
+    group = snapshot("my billing", {"m1": {}}, free=[FREE], metadata=GroupMetadata(3, paused="ann"))
+    group = replace(group, subscribed={"m1": {"orders": 1}}, mode=mode)
+    rows = partition_rows(group, None)
+    assert list(blockers(group, NOW_MS)) == [
+        "The group is paused by ann: nobody is to consume until `zkcoord groups resume 'my billing'"
+        " --execute`."
+    ]
+    assert unowned(rows, group) == []
+    early = replace(group, metadata=GroupMetadata(3))
+    assert "not taken that up yet" in next(blockers(early, NOW_MS))
+    resumed = replace(group, mode=replace(mode, paused=False), metadata=GroupMetadata(4))
+    assert list(blockers(resumed, NOW_MS)) == [], "a mode alone blocks nothing"
+    assert unowned(rows, resumed) == [FREE]
+    shared = replace(resumed, mode=Mode(GroupMode.MIXED))
+    assert "mode mixed" in next(blockers(shared, NOW_MS))
 
 
 def test_the_address_of_a_rebalance() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from zkcoord.console.views.texts import duration, iso, number, plain, short, utc
+from zkcoord.console.views.texts import duration, iso, number, plain, printed, short, utc
 from zkcoord.core.model import TopicPartition
 
 
@@ -47,3 +47,7 @@ def test_what_changes_how_others_look_is_escaped() -> None:
 def test_long_texts_are_cut() -> None:
     assert short("a" * 400, 10) == "aaaaaaaaa…" and short("abc", 3) == "abc"
     assert short({"a": "\u202e"}) == r"{'a': '\u202e'}" and short(5) == "5"
+
+
+def test_what_a_command_printed_keeps_its_lines_and_nothing_else() -> None:
+    assert printed("A  B\n1\t<b>\n\u202e\x1b[31m\n") == "A  B\n1\t&lt;b&gt;\n\\u202e\\x1b[31m"

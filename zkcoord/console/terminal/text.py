@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -17,6 +18,7 @@ from zkcoord.console.terminal.state import TopState
 from zkcoord.console.views.group import PartitionRow
 from zkcoord.console.views.texts import duration
 from zkcoord.core.model import TopicPartition
+from zkcoord.health.trouble.kinds import Trouble
 from zkcoord.terminal import printable
 from zkcoord.words import counted
 from zkcoord.zk.clock import wall_ms
@@ -26,11 +28,11 @@ WIDE = 110
 COLOURS = {"OK": "green", "WARN": "yellow", "UNKNOWN": "dim"}
 BAD = "bold red"
 BARS = " ▁▂▃▄▅▆▇█"
-PARTITIONS_MAX = 1_000
+TROUBLES_SHOWN = 3
 KEYS = (
     ("up, down, j, k", "mark a group"),
     ("page up, page down, home, end", "far"),
-    ("enter", "the marked group: who blocks, partitions, what happened"),
+    ("enter", "the marked group: what to do, who blocks, partitions, what happened"),
     ("esc", "back; in the list: all groups"),
     ("s, r", "sort by the next column; the other way round"),
     ("/", "find a part of a group's or topic's name; enter ends it"),
@@ -87,7 +89,7 @@ def groups_table(
     found.add_column("GROUP", no_wrap=True, min_width=20, max_width=60)
     for name in ("VERDICT", "STATE"):
         found.add_column(name, no_wrap=True)
-    for name in ("MEMBERS", "LAG", "SECONDS", "REBALANCES/H"):
+    for name in ("TROUBLE", "MEMBERS", "LAG", "SECONDS", "REBALANCES/H"):
         found.add_column(name, no_wrap=True, justify="right")
     if is_wide:
         found.add_column("LAST HOUR", no_wrap=True)
@@ -98,7 +100,8 @@ def groups_table(
         found.add_row(
             cell(line.name),
             verdict(line.verdict.value),
-            cell(line.listed.state.value),
+            cell(line.listed.state.value + (", paused" if line.listed.paused else "")),
+            Text(str(len(line.troubles)), style=BAD) if line.troubles else cell("-"),
             cell(line.listed.members),
             cell("-" if line.lag is None else line.lag),
             cell("-" if seconds is None else seconds),
@@ -113,11 +116,13 @@ def group_text(
     name: str,
     blockers: Sequence[str],
     unowned: Sequence[TopicPartition],
+    troubles: Sequence[Trouble],
     rows: Sequence[PartitionRow],
     events: Sequence[dict[str, object]],
-    height: int,
+    size: tuple[int, int],
 ) -> RenderableType:
-    """The page of one group, as much of it as fits."""
+    """The page of one group, as much of it as fits in so many columns and lines."""
+    width, height = size
     lines: list[RenderableType] = [Text(printable(name), style="bold")]
     said = [
         *blockers,
@@ -126,6 +131,7 @@ def group_text(
     lines += [Text(f"  {printable(one)}", style=BAD) for one in said[:5]]
     if not said:
         lines.append(Text("  nobody blocks", style="green"))
+    lines += trouble_texts(troubles, width)
     half = max(3, (height - len(lines) - 8) // 2)
     table = Table(box=None, pad_edge=False)
     for column in ("PARTITION", "OWNER", "VERDICT", "COMMITTED", "LOG END", "LAG", "SECONDS"):
@@ -148,6 +154,21 @@ def group_text(
         happened.add_row(*map(cell, (when[:19], what, why, trigger, took, waited)))
     lines.append(happened)
     return Group(*lines)
+
+
+def trouble_texts(troubles: Sequence[Trouble], width: int) -> Iterator[Text]:
+    """What is wrong, the worst first, and what to do: a text for each line of so many columns."""
+    for one in troubles[:TROUBLES_SHOWN]:
+        about = f" of {one.subject}" if one.subject else ""
+        said = printable(f"{one.kind.value}{about}: {one.evidence}.")
+        remedy = printable(f"what to do: {one.remedy}.")
+        for text, indent, style in ((said, "  ", BAD), (remedy, "    ", "")):
+            for line in textwrap.wrap(
+                text, max(20, width - 1), initial_indent=indent, subsequent_indent=indent + "  "
+            ):
+                yield Text(line, style=style)
+    if len(troubles) > TROUBLES_SHOWN:
+        yield Text(f"  and {len(troubles) - TROUBLES_SHOWN} more", style=BAD)
 
 
 def keys_text() -> RenderableType:

@@ -35,10 +35,13 @@ from zkcoord.console.terminal.state import (
     UP,
     TopState,
 )
+from zkcoord.console.troubles import Troubles
 from zkcoord.console.views import group as group_view
 from zkcoord.console.views.overview import WORST_FIRST, Wanted, ordered
 from zkcoord.console.watching import Watcher
 from zkcoord.errors import ConfigurationError, UnavailableError, ZkcoordError
+from zkcoord.health.evidence_of import evidence_of
+from zkcoord.health.trouble.rules import troubles_of
 from zkcoord.terminal import printable
 from zkcoord.zk.clock import wall_ms
 from zkcoord.znodes.paths import layout_named
@@ -102,13 +105,19 @@ def _watched(args: argparse.Namespace, settings: Settings) -> int:
     layout, options = layout_named(settings.text("layout")), zk_options(settings)
     news: queue.SimpleQueue[Picture] = queue.SimpleQueue()
     with ExitStack() as stack:
-        happenings = Happenings(folders(args), lambda _: None)
+
+        def heard(groups: frozenset[str]) -> None:
+            troubles.heard(groups)
+
+        happenings = Happenings(folders(args), heard)
+        troubles = Troubles(happenings, layout)
         watcher = Watcher(
             options,
             layout,
             partial(brokers, settings, layout=layout),
             args.interval_ms,
             news.put,
+            troubles,
         )
         asker = GroupAsker(options, layout)
         stack.callback(asker.close)
@@ -178,7 +187,7 @@ class _Screen:
         if self._state.helps:
             return keys_text()
         if self._state.group:
-            return self._of_group(height)
+            return self._of_group(width, height)
         return self._list(self._room(height), width)
 
     def _list(self, room: int, width: int) -> Any:
@@ -196,7 +205,7 @@ class _Screen:
             groups_table(shown, rates, self._state.at - begin, width),
         )
 
-    def _of_group(self, height: int) -> Any:
+    def _of_group(self, width: int, height: int) -> Any:
         from rich.text import Text
 
         from zkcoord.console.terminal.text import BAD, group_text
@@ -206,14 +215,17 @@ class _Screen:
             found = self._asker.group(name)
         except ZkcoordError as error:
             return Text(printable(f"{name}: {error} (esc goes back)"), style=BAD)
-        rows = group_view.partition_rows(found, self._watcher.picture.lines.get(name))
+        line, records = self._watcher.picture.lines.get(name), self._happenings.of(name)
+        rows = group_view.partition_rows(found, line)
+        health = line.health if line is not None else None
         return group_text(
             name,
             list(group_view.blockers(found, wall_ms())),
             group_view.unowned(rows, found),
+            troubles_of(evidence_of(name, records, found, health)),
             rows,
-            self._happenings.of(name)[::-1],
-            height,
+            records[::-1],
+            (width, height),
         )
 
 

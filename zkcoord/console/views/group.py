@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zkcoord.admin.common import argument
 from zkcoord.cli import groups_text as view
 from zkcoord.cli.groups_led_text import led_lines
 from zkcoord.console.picture import GroupLine
 from zkcoord.console.views.timeline import MARKED
-from zkcoord.core.model import GroupState, Option, TopicPartition
+from zkcoord.core.model import GroupMode, GroupState, Option, TopicPartition
 from zkcoord.health.rules import HealthVerdict, PartitionHealth
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.codec import ranges_of
@@ -105,10 +106,22 @@ def blockers(group: GroupSnapshot, now_ms: int) -> Iterator[str]:
             )
     if group.members and not group.coordinator.leader:
         yield "No coordinator leads: nothing is moved until one does."
-    if view.is_shared(group):
+    if group.paused:
+        taken_up = "" if metadata.paused else " (the coordinator has not taken that up yet)"
+        yield (
+            f"The group is paused by {group.paused}{taken_up}: nobody is to consume until `zkcoord"
+            f" groups resume {argument(group.group)} --execute`."
+        )
+    if _is_shared(group):
         yield from view.mode_lines(group)
     else:
         yield from (f"Problem: {problem}" for problem in metadata.problems)
+
+
+def _is_shared(group: GroupSnapshot) -> bool:
+    """With old consumers, or so that these may come."""
+    is_coordinated = group.mode is None or group.mode.kind is GroupMode.COORDINATED
+    return not is_coordinated or any(member.legacy for member in group.members.values())
 
 
 def _since(group: GroupSnapshot, now_ms: int) -> str:
@@ -125,7 +138,9 @@ def _some(partitions: Sequence[TopicPartition]) -> str:
 
 
 def unowned(rows: Sequence[PartitionRow], group: GroupSnapshot) -> list[TopicPartition]:
-    """Partitions that members subscribe to and nobody has."""
+    """Partitions that members subscribe to and nobody has; of a paused group nobody is to."""
+    if group.paused:
+        return []
     wanted = {topic for topics in group.subscribed.values() for topic in topics}
     return [row.tp for row in rows if not row.owner and row.tp.topic in wanted]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from zkcoord.terminal import printable
+from zkcoord.terminal import lines, printable
 
 NARROW_SPACE = Markup("&#8239;")
 TEXT_CHARS_MAX = 300
@@ -25,6 +25,11 @@ def short(value: Any, chars_max: int = TEXT_CHARS_MAX) -> str:
     """The same, of bounded length: others write as much as they like."""
     text = str(value)
     return printable(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
+
+
+def printed(value: Any) -> Markup:
+    """What a command has printed, line by line."""
+    return escape(lines(str(value).strip("\n")))
 
 
 def utc(at_ms: int) -> str:
