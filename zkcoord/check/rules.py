@@ -1,6 +1,5 @@
-"""Everything that `zkcoord check` can find, in one table: how bad it is, what it does to which
-version of the old consumer, and what helps. A rule's texts are whole sentences without a full stop.
-What is particular to one case is the finding's `what`.
+"""All that `zkcoord check` can find: how bad it is, what it does to which version of the old
+consumer, what helps, in whole sentences. What is particular to one case is the finding's `what`.
 """
 
 from __future__ import annotations
@@ -496,8 +495,6 @@ KILLING = frozenset(code for code, rule in RULES.items() if rule.effect.startswi
 
 def markdown() -> str:
     """The table for the documentation."""
-    rows = [
-        f"| `{c}` | {r.severity.value} | {r.versions or '-'} | {r.effect} | {r.fix} |\n"
-        for c, r in RULES.items()
-    ]
+    row = "| `{}` | {} | {} | {} | {} |\n".format
+    rows = (row(c, r.severity.value, r.versions or "-", r.effect, r.fix) for c, r in RULES.items())
     return HEAD + "".join(rows)
