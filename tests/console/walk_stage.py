@@ -36,7 +36,9 @@ Say = Callable[[str], None]
 class Process:
     """A member: what it says, and a way to tell it something."""
 
-    def __init__(self, home: Path, zookeeper: str, kind: str, group: str, topic: str, client: str) -> None:
+    def __init__(
+        self, home: Path, zookeeper: str, kind: str, group: str, topic: str, client: str
+    ) -> None:
         self.log_path = home / f"{client}-{time.monotonic_ns()}.log"
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(

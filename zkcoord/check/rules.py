@@ -365,10 +365,7 @@ RULES: dict[str, CheckRule] = {
         "create it, empty, or delete the group's node if the group is gone",
     ),
     "group-paused": CheckRule(
-        _N,
-        "",
-        "an operator paused it: nobody is to own anything",
-        "zkcoord groups resume GROUP --execute",
+        _N, "", "an operator paused it: nobody is to own anything", "zkcoord groups resume GROUP"
     ),
     "group-name": CheckRule(
         _W,
