@@ -94,6 +94,18 @@ def test_members_keep_their_places(brokers: list[KafkaBroker], tmp_path: Path) -
             one.close()
 
 
+def once_open(port: int) -> RawClient:
+    """A client of a broker's own port, which the gateway opens when it has heard of the broker."""
+
+    def connected() -> RawClient | None:
+        try:
+            return RawClient(f"{HOST}:{port}")
+        except ConnectionRefusedError:
+            return None
+
+    return wait_until(connected, PATIENCE_S, "a broker's port")
+
+
 def test_a_connection_that_waits_for_no_broker_stays(
     brokers: list[KafkaBroker], tmp_path: Path
 ) -> None:
@@ -114,7 +126,7 @@ def test_a_connection_that_waits_for_no_broker_stays(
             tmp_path / "gateway", lives.zookeeper, dies.address, "--broker-ports", text, named=True
         ) as gateway,
         RawClient(gateway.address) as member,
-        RawClient(f"{HOST}:{ports[dies.broker_id]}") as of_broker,
+        once_open(ports[dies.broker_id]) as of_broker,
     ):
         group = unique("g")
         name, generation = member.join(group, topic)
