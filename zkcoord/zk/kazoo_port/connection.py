@@ -409,9 +409,10 @@ class EdgeClient(KazooClient):
 
     def wake(self) -> None:
         """Make the connection's thread look at the queue."""
-        # so many wakes are waiting already that no more fit, or the thread is over
+        # so many wakes are waiting already that no more fit (kazoo's socket would block, and the
+        # thread that reads them wakes itself, too), or the thread is over
         with suppress(OSError, AttributeError):
-            self._connection._write_sock.send(b"\0")
+            self._connection._write_sock.send(b"\0", socket.MSG_DONTWAIT)
 
     def shut(self) -> None:
         """Close the session after the calls under way. Without a connection, the next one closes
