@@ -22,14 +22,17 @@ from zkcoord.terminal import err, printable
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import (
     Children,
+    Committed,
     Create,
     Delete,
     Denied,
     GetChildren,
     GetData,
+    MultiResult,
     Node,
     Op,
     ReadAnswer,
+    Rejected,
     SetData,
     ZkError,
 )
@@ -42,6 +45,7 @@ from zkcoord.znodes.paths import Layout
 QUIET_MS = 1_000
 NAMES_SHOWN_MAX = 5
 NODES_PER_READ = 500
+RACES = (ZkError.NODE_EXISTS, ZkError.BAD_VERSION, ZkError.NO_NODE)
 ON_BEHALF_OF = "ZKCOORD_ON_BEHALF_OF"
 BEHALF_CHARS_MAX = 100
 
@@ -132,6 +136,23 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
     return (
         f"{client.principal} has not ZooKeeper's right {right}: give credentials that have it"
         " (--zookeeper-user), or have that node's ACL changed by who made it"
+    )
+
+
+def is_written(client: SyncClient, op: Op, result: MultiResult) -> bool:
+    """Whether this operation, alone in its transaction, was done; else somebody was faster, or
+    nothing is known of it: look again. Raises `RefusedError` where ZooKeeper will not have it.
+    """
+    if isinstance(result, Rejected) and result.error not in RACES:
+        raise RefusedError(write_refused(client, op, result.error))
+    return isinstance(result, Committed)
+
+
+def changed_again_and_again(path: str) -> RefusedError:
+    """Who looks again has done so often enough."""
+    return RefusedError(
+        f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
+        " uses it, then try again"
     )
 
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zkcoord.admin.common import argument, children, some, write_refused
+from zkcoord.admin.common import argument, changed_again_and_again, children, is_written, some
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
     Children,
-    Committed,
     Create,
     Delete,
     Denied,
@@ -21,8 +20,8 @@ from zkcoord.zk.port import (
     GetData,
     Node,
     Op,
+    Rejected,
     SetData,
-    Unanswered,
     ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, not_allowed
@@ -63,20 +62,11 @@ def set_machine(
         if op is None:
             return
         result = client.multi([op])
-        if isinstance(result, Committed):
-            return
-        if not isinstance(result, Unanswered) and result.error is ZkError.NOT_EMPTY:
+        if isinstance(result, Rejected) and result.error is ZkError.NOT_EMPTY:
             raise RefusedError(_stays(client, path))
-        if not isinstance(result, Unanswered) and result.error.value not in (
-            "NodeExists",
-            "BadVersion",
-            "NoNode",
-        ):
-            raise RefusedError(write_refused(client, op, result.error))
-    raise RefusedError(
-        f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
-        " uses it, then try again"
-    )
+        if is_written(client, op, result):
+            return
+    raise changed_again_and_again(path)
 
 
 def _stays(client: SyncClient, path: str) -> str:

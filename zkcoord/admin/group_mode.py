@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from zkcoord.admin.common import Progress, argument, some, write_refused
+from zkcoord.admin.common import Progress, argument, changed_again_and_again, is_written, some
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.group.legacy_group import unfollowed_problem
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
-from zkcoord.zk.port import Committed, Create, GetData, Node, SetData, Unanswered
+from zkcoord.zk.port import Create, GetData, Node, SetData
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen, describe_group
 from zkcoord.zk.sync.led_groups import describe_any_group
@@ -152,19 +152,9 @@ def write_mode(
             if isinstance(node, Node)
             else Create(path, data, acl=acl(path))
         )
-        result = client.multi([op])
-        if isinstance(result, Committed):
+        if is_written(client, op, client.multi([op])):
             return
-        if not isinstance(result, Unanswered) and result.error.value not in (
-            "NodeExists",
-            "BadVersion",
-            "NoNode",
-        ):
-            raise RefusedError(write_refused(client, op, result.error))
-    raise RefusedError(
-        f"somebody else changes {path} again and again, or ZooKeeper does not answer: look who"
-        " uses it, then try again"
-    )
+    raise changed_again_and_again(path)
 
 
 def _waits_for(found: GroupSnapshot) -> str:

@@ -14,6 +14,7 @@ from zkcoord.admin.coordinator_request import CoordinatorRequest, RequestPatienc
 from zkcoord.admin.delete_group import Deleted, Deletion
 from zkcoord.admin.delete_led import LedPart
 from zkcoord.admin.rebalance_group import Rebalance, RebalanceResult, rebalance_request
+from zkcoord.cli.dry_run import add_dry_run_flags, refuse_both
 from zkcoord.cli.groups_text import MISSING
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import BROKER_OPTIONS
@@ -62,12 +63,7 @@ def add_parsers(commands: Any) -> None:
         epilog=EPILOG_DELETE,
     )
     delete.add_argument("groups", metavar="GROUP", nargs="+")
-    delete.add_argument(
-        "--execute", action="store_true", help="delete; without it nothing is deleted"
-    )
-    delete.add_argument(
-        "--dry-run", action="store_true", help="only show what would be deleted (the default)"
-    )
+    add_dry_run_flags(delete, "delete", "deleted")
     delete.add_argument(
         "--keep-offsets", action="store_true", help="leave the stored offsets where they are"
     )
@@ -99,8 +95,7 @@ def add_parsers(commands: Any) -> None:
 def delete_groups(args: argparse.Namespace, settings: Settings) -> int:
     """0; what cannot be done is raised (`ZkcoordError`)."""
     groups = list(dict.fromkeys(map(validate_group, args.groups)))
-    if args.execute and args.dry_run:
-        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
+    refuse_both(args)
     layout = layout_named(settings.text("layout"))
     progress = Progress("zkcoord groups")
     options = zk_options(settings)

@@ -11,6 +11,7 @@ from typing import Any
 from zkcoord.admin.common import Progress, some, whoami
 from zkcoord.admin.coordinator_request import CoordinatorRequest, RequestPatience
 from zkcoord.admin.evict_member import Evict, EvictionPlan
+from zkcoord.cli.dry_run import add_dry_run_flags, refuse_both
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -60,12 +61,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("group", metavar="GROUP")
     parser.add_argument("member", metavar="MEMBER", help="its name (CONSUMER-ID)")
-    parser.add_argument(
-        "--execute", action="store_true", help="evict it; without this nothing is done"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only show what would be done (the default)"
-    )
+    add_dry_run_flags(parser, "evict it", "done")
     parser.add_argument(
         "--timeout-ms",
         type=int,
@@ -80,8 +76,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """0; what cannot be done is raised (`ZkcoordError`)."""
     validate_group(args.group)
-    if args.execute and args.dry_run:
-        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
+    refuse_both(args)
     if args.timeout_ms < 1:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
     layout, options = layout_named(settings.text("layout")), zk_options(settings)

@@ -11,6 +11,7 @@ from typing import Any
 from zkcoord.admin.common import Progress, argument, some, whoami
 from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.pause_group import PauseGroup, PausePlan, PauseResult
+from zkcoord.cli.dry_run import add_dry_run_flags, refuse_both
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -69,12 +70,7 @@ def add_parsers(commands: Any) -> None:
         )
         parser.description += " A dry run, unless --execute is given."
         parser.add_argument("group", metavar="GROUP")
-        parser.add_argument(
-            "--execute", action="store_true", help=f"{name} it; without this nothing is done"
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="only show what would be done (the default)"
-        )
+        add_dry_run_flags(parser, f"{name} it", "done")
         parser.add_argument(
             "--timeout-ms",
             type=int,
@@ -98,8 +94,7 @@ def resume(args: argparse.Namespace, settings: Settings) -> int:
 
 def _run(args: argparse.Namespace, settings: Settings, paused: bool) -> int:
     validate_group(args.group)
-    if args.execute and args.dry_run:
-        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
+    refuse_both(args)
     if args.timeout_ms < 1:
         raise ConfigurationError(f"--timeout-ms is {args.timeout_ms}: write 1 or more")
     layout, options = layout_named(settings.text("layout")), zk_options(settings)

@@ -18,7 +18,8 @@ from zkcoord.admin.offsets.stored import read_stored
 from zkcoord.cli import offsets_delete, offsets_reset
 from zkcoord.cli import offsets_text as view
 from zkcoord.cli.brokers import brokers
-from zkcoord.cli.offsets_reset import chosen_partitions, refuse_both
+from zkcoord.cli.dry_run import add_dry_run_flags, refuse_both
+from zkcoord.cli.offsets_reset import chosen_partitions
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS, BROKER_OPTIONS
 from zkcoord.config.settings import zk_options
@@ -113,12 +114,7 @@ def add_parser(subparsers: Any) -> None:
         command.add_argument("--json", action="store_true", help="JSON instead of a table")
     offsets_reset.add_arguments(reset)
     for command in (reset, delete, accept):
-        command.add_argument(
-            "--execute", action="store_true", help="write; without it nothing is written"
-        )
-        command.add_argument(
-            "--dry-run", action="store_true", help="only show what would be written (the default)"
-        )
+        add_dry_run_flags(command, "write", "written")
     add_flags(show, Use.GROUPS, ACL_OPTIONS)
     add_flags(reset, Use.GROUPS)
     add_flags(delete, Use.GROUPS, (*ACL_OPTIONS, *BROKER_OPTIONS))

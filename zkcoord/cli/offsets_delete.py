@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from zkcoord.admin.common import Progress, argument, some
 from zkcoord.admin.offsets.delete import DeletedOffset, OffsetsDeletion
 from zkcoord.admin.offsets.reset_plan import parse_topics
+from zkcoord.cli.dry_run import refuse_both
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
 from zkcoord.errors import ConfigurationError, RefusedError
@@ -37,8 +38,7 @@ consumers mirror to Kafka stay there.
 def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
     """0; what cannot be done is raised (`ZkcoordError`)."""
     chosen = parse_topics(args.topic or ())
-    if args.execute and args.dry_run:
-        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")
+    refuse_both(args)
     if not chosen or args.all_topics:
         raise ConfigurationError(
             "which offsets? write --topic TOPIC, or TOPIC:0,1,2 for some partitions; those of all"

@@ -22,6 +22,7 @@ from zkcoord.admin.offsets.time_spec import parse_datetime, parse_duration, show
 from zkcoord.admin.offsets.untold import Untold, refusal, untold_folder
 from zkcoord.cli import offsets_text as view
 from zkcoord.cli.brokers import Brokers, brokers
+from zkcoord.cli.dry_run import refuse_both
 from zkcoord.config.files import read_file
 from zkcoord.config.settings import zk_options
 from zkcoord.config.sources import Settings
@@ -442,8 +443,3 @@ def _print(args: argparse.Namespace, reset: Reset, result: ResetResult, done: st
 
 def _targets(rows: Iterable[ResetRow]) -> Iterable[tuple[TopicPartition, int]]:
     return [(row.tp, row.new) for row in rows if row.new is not None]
-
-
-def refuse_both(args: argparse.Namespace) -> None:
-    if args.execute and args.dry_run:
-        raise ConfigurationError("--execute and --dry-run are both given: leave one of them out")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from zkcoord.znodes import names
@@ -17,6 +19,7 @@ from zkcoord.znodes.classic.paths import (
     ClassicWhere,
     is_member_digest,
     is_request,
+    lane_of,
     member_digest,
     request_name,
 )
@@ -124,6 +127,15 @@ def test_requests_have_names_of_their_own() -> None:
     assert first != second
     assert is_request(first) and is_request(second)
     assert not is_request(f"{first}.1") and not is_request(first.upper()) and not is_request("")
+
+
+def test_a_request_begins_with_the_digits_of_its_group() -> None:
+    """As docs/protocol.md has it: a coordinator and gateways of other releases agree on them."""
+    digits = hashlib.sha256("b\u00fclling".encode()).hexdigest()[:8]
+    assert {lane_of(request_name("b\u00fclling")) for _ in range(3)} == {digits}
+    assert lane_of(request_name("b\u00fclling", "f" * 32)) == digits
+    assert request_name("g", "f" * 32).endswith("f" * 24)
+    assert lane_of(request_name("other")) != digits
 
 
 def test_members_have_digests() -> None:
