@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,20 +33,6 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 6
 EACH = 50
-
-
-@pytest.fixture
-def gateway(
-    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
-) -> Iterator[GatewayProcess]:
-    """A gateway beside a coordinator."""
-    with (
-        coordinator(kafka_zk_hosts),
-        GatewayProcess(
-            tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address, broker_id=0
-        ) as process,
-    ):
-        yield process
 
 
 @pytest.fixture

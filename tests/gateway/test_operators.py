@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.gateway.clients import PATIENCE_S, GatewayProcess, Librdkafka, shared
 from tests.harness.kafka import create_topic, produce_numbered, unique
 from tests.harness.wait import wait_until
-from tests.kafka.groups import coordinator
 from zkcoord.cli.main import main
 from zkcoord.stack.servers import KafkaBroker
 
@@ -19,20 +16,6 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 4
 EACH = 50
-
-
-@pytest.fixture
-def gateway(
-    kafka_broker: KafkaBroker, kafka_zk_hosts: str, tmp_path: Path
-) -> Iterator[GatewayProcess]:
-    """A gateway beside a coordinator."""
-    with (
-        coordinator(kafka_zk_hosts),
-        GatewayProcess(
-            tmp_path / "gateway", kafka_zk_hosts, kafka_broker.address, broker_id=0
-        ) as process,
-    ):
-        yield process
 
 
 @pytest.fixture
