@@ -59,6 +59,9 @@ class JoinedMember:
         self._setup = setup
         self._state = state
         self._committer = committer
+        # An evicted member comes back when it hears of a poll. Set by the member's thread, cleared
+        # by the one that polls.
+        self.waits_for_poll = False
         self.store = STORES[setup.config["offsets_storage"]](
             OffsetStoreLinks(
                 setup.group_offsets, state, lease_holds, self._send_to_thread, self._deliver
@@ -96,6 +99,10 @@ class JoinedMember:
                 case msg.Notice(kind=msg.NoticeKind.REGISTERED):
                     self._setup.named_brokers.look(self.thread, state.fail)
                     state.receive(message)
+                case msg.Notice(kind=msg.NoticeKind.EVICTED):
+                    state.receive(message)
+                    self.waits_for_poll = True
+                    self._setup.data.wakeup.set()
                 case msg.Resolve():
                     self._initial_offsets.resolve(message)
                 case msg.Stored():
@@ -320,10 +327,14 @@ class GroupSession:
     # what is reported and read
 
     def report_poll(self, now_ms: int) -> int:
-        """Report to the member that the application polls, at most every `POLLED_EVERY_MS`. When
-        (`boot_ms`) the next report is due.
+        """Report to the member that the application polls, at most every `POLLED_EVERY_MS`, and at
+        once where it waits for that. When (`boot_ms`) the next report is due.
         """
-        if now_ms - self._polled_ms >= POLLED_EVERY_MS:
+        joined = self.joined
+        waits = joined is not None and joined.waits_for_poll
+        if waits or now_ms - self._polled_ms >= POLLED_EVERY_MS:
+            if joined is not None:
+                joined.waits_for_poll = False
             self._warn_if_late(now_ms - self._polled_ms)
             self._polled_ms = now_ms
             self.send(msg.Polled())

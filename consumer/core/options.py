@@ -74,6 +74,11 @@ class MemberOptions:
     max_poll_interval_ms: int = 300_000
     """A member whose application does not poll for longer leaves by itself (0: never)."""
 
+    returns_with_poll: bool = False
+    """After an eviction it comes back when its application polls: who hangs would be given
+    partitions only to be evicted again. False: at once.
+    """
+
     poll_slack_ms: int = 0
     """How much later it leaves, because what polls is reported that late."""
 

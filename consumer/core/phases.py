@@ -15,7 +15,7 @@ class Phase(enum.Enum):
     JOINING = "joining"
     MEMBER = "member"
     RESETTING = "leaving to come back"
-    PARKING = "leaving because nobody polls"
+    PARKING = "leaving until somebody polls"
     PARKED = "waiting for a poll"
     CLOSING = "closing"
     CLOSED = "closed"
@@ -30,6 +30,7 @@ class Happening(enum.Enum):
     REGISTERED = "the registration exists"
     OVER = "the session is over"
     EVICTED = "the registration is gone"
+    EVICTED_UNPOLLED = "the registration is gone, and whether the application hangs is not known"
     SENT_AWAY = "the coordinator sends it away for a while"
     UNPOLLED = "the application does not poll"
     LEAVE = "the application closes"
@@ -53,6 +54,7 @@ TRANSITIONS: dict[tuple[Phase, Happening], Phase] = {
     (P.JOINING, H.UNPOLLED): P.PARKING,
     (P.MEMBER, H.OVER): P.OPENING,
     (P.MEMBER, H.EVICTED): P.RESETTING,
+    (P.MEMBER, H.EVICTED_UNPOLLED): P.PARKING,
     (P.MEMBER, H.SENT_AWAY): P.RESETTING,
     (P.MEMBER, H.UNPOLLED): P.PARKING,
     (P.MEMBER, H.LEAVE): P.CLOSING,

@@ -23,7 +23,7 @@ from consumer.member.joining.open_nodes import OpenNodes
 from consumer.member.joining.unserved_asks import unserved_asks
 from consumer.member.metrics import MemberMetrics
 from consumer.member.quorum_probe import QuorumProbe
-from consumer.options import POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
+from consumer.options import DURATION_MS_MAX, POLLED_EVERY_MS, PROTOCOLS, ROLES, ConsumerOptions
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian, Off
 from zkcoord.zk.acl.table import roles
@@ -100,6 +100,8 @@ def member_options(options: ConsumerOptions) -> MemberOptions:
         stores_offsets=c["offsets_storage"] != "kafka",
         tells_stored=c["offsets_storage"] == "dual",
         max_poll_interval_ms=int(c["max_poll_interval_ms"]),
+        # a query asks for the next plan when it has one again, and waits for its partitions in it
+        returns_with_poll=int(c["max_poll_interval_ms"]) < DURATION_MS_MAX,
         poll_slack_ms=POLLED_EVERY_MS,
         rebalance_timeout_ms=int(options.rebalance_timeout_ms),
         coordinator_warning_ms=int(c["coordinator_warning_ms"]),

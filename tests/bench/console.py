@@ -18,11 +18,11 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from tests.bench.running import Part, conclude, measure_all, measured_in_a_folde
 from tests.bench.scale_rig import Rig
 from tests.bench.scale_world import spread_evenly
 from zkcoord.coordinator.journal import journal_files
+from zkcoord.zk.clock import wall_ms
 
 GROUPS, QUICK_GROUPS = 10_000, 500
 PAGES = 20
@@ -216,9 +217,11 @@ def _look(
         seen.driver.execute_script(LONG)
         seen.driver.execute_script(MARKS)
         seen.shows("#connection", "live")
-        healthy.turn = number - 1
+        healthy.turn, since_ms = number - 1, wall_ms()
         healthy.joins(1)
-        at_ms, generation = last_rebalance(coordinator, group)
+        ended = partial(rebalance_since, coordinator, group, since_ms)
+        healthy.hub.run_until(ended, WAIT_S, "the end of its rebalance")
+        at_ms, generation = ended() or (0, 0)
         text = f"rebalance {generation}"
         healthy.hub.run_until(lambda text=text: shown_at(seen, text), WAIT_S, "its mark")
         rows["mark"].values.append(max(0.0, shown_at(seen, text) - at_ms))
@@ -231,19 +234,20 @@ def shown_at(seen: Any, text: str) -> float:
     return next((at_ms for at_ms, shown in seen.js("window.marks") if text in shown), 0.0)
 
 
-def last_rebalance(coordinator: Coordinator, group: str) -> tuple[int, int]:
-    """When the journal has the newest one of a group (ms), and its generation."""
-    until = time.monotonic() + WAIT_S
-    while time.monotonic() < until:
-        found = [
-            record
-            for path in journal_files(coordinator.journal)
-            for line in path.read_text().split("\n")[:-1]
-            if (record := json.loads(line))["kind"] == "rebalance" and record["group"] == group
-        ]
-        if found:
-            return found[-1]["t"], found[-1]["generation"]
-    raise AssertionError(f"the journal has no rebalance of {group}")
+def rebalance_since(coordinator: Coordinator, group: str, since_ms: int) -> tuple[int, int] | None:
+    """When the first one of a group ended that ended since then (ms), and its generation; None:
+    none has. (Those before have their marks already: how long ago they were says nothing.)
+    """
+    for path in journal_files(coordinator.journal):
+        for line in path.read_text().split("\n")[:-1]:
+            record = json.loads(line)
+            if (
+                record["kind"] == "rebalance"
+                and record["group"] == group
+                and record["t"] >= since_ms
+            ):
+                return record["t"], record["generation"]
+    return None
 
 
 def run(plan: Plan, folder: Path, report: Path) -> int:

@@ -13,7 +13,7 @@ from tests.admin.world import world
 from tests.console.test_troubles import comings
 from zkcoord.cli import groups_health_troubles as module
 from zkcoord.cli.groups_health_text import health_json
-from zkcoord.cli.groups_health_troubles import TroubleFinder, trouble_lines
+from zkcoord.cli.groups_health_troubles import NO_JOURNAL, TroubleFinder, trouble_lines
 from zkcoord.core.model import TopicPartition
 from zkcoord.health.rules import GroupHealth, HealthVerdict
 from zkcoord.health.trouble.kinds import Trouble, TroubleKind
@@ -64,6 +64,21 @@ def test_a_journal_that_is_named_and_not_there_is_said(tmp_path: Path) -> None:
     finder = TroubleFinder(nobody, Layout.DRAFT, [str(none)])
     assert finder.of([]) == {}
     assert finder.notes == [f"there is no journal in {none}: correct --journal-dir"]
+
+
+def test_that_no_journal_is_here_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody: Any = None
+    monkeypatch.setenv("ZKCOORD_JOURNAL_DIR", str(tmp_path / "none"))
+    assert TroubleFinder(nobody, Layout.DRAFT, None).of([]) == {}
+    finder = TroubleFinder(nobody, Layout.DRAFT, None)
+    for _ in range(2):
+        finder.of([])
+        assert finder.notes == [NO_JOURNAL]
+    monkeypatch.setenv("ZKCOORD_JOURNAL_DIR", str(tmp_path))
+    journal(tmp_path, [])
+    finder = TroubleFinder(nobody, Layout.DRAFT, None)
+    finder.of([])
+    assert finder.notes == []
 
 
 def test_what_could_not_be_seen_is_said(

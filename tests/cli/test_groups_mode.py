@@ -231,6 +231,20 @@ def test_a_mode_that_is_not_reached_is_exit_status_1(
     assert said and len(said) == len(set(said)) and "PreparingRebalance" not in err
 
 
+def test_ctrl_c_says_where_to_look(
+    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it waits for the group the mode is written already."""
+
+    def interrupted(_: object) -> bool:
+        raise KeyboardInterrupt
+
+    registers(rig)
+    monkeypatch.setattr("zkcoord.cli.groups_mode.SetMode.run", interrupted)
+    status, out, err = command(rig, capsys, "mode", GROUP, "mixed")
+    assert (status, out) == (130, "") and f"says zkcoord groups mode {GROUP}" in err
+
+
 def test_a_line_that_is_updated(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ from consumer.core.messages import (
     GiveUp,
     Lost,
     Notice,
+    NoticeKind,
     Polled,
     Resolve,
     Resolved,
@@ -185,6 +186,8 @@ class Application:
         once).
         """
         self.witness.said(self, message)
+        if isinstance(message, Notice) and message.kind is NoticeKind.EVICTED:
+            self.may_register = False
         self.inbox.append(message)
         if self.busy_until_ms > self.kernel.now:
             self._answer_in_part()

@@ -561,11 +561,18 @@ class Checker:
             self.kernel.trace(app.host.name, f"app takes {message}")
 
     def said(self, app: Application, message: ToFetcher) -> None:
-        """I3: nobody is told that something is its own, or is to be given up as if it were, by an
-        member that cannot know any more.
+        """I3: nobody is told that something is its own, or is to be given up as if it were, by a
+        member that cannot know any more. I25: who was evicted comes back when its application
+        polls.
         """
         if isinstance(message, (Assigned, Revoke)) and not app.may_hold():
             self.violate("I3", f"{app.host.name} is told without a lease: {message}")
+        if (
+            isinstance(message, Notice)
+            and message.kind is NoticeKind.REGISTERED
+            and not app.may_register
+        ):
+            self.violate("I25", f"{app.host.name} is back before its application polled")
         if isinstance(message, Assigned):
             for tp, text in message.metadata.items():
                 asked = self.texts.get(((app.group, tp), message.offsets[tp]), set())

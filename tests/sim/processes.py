@@ -18,6 +18,7 @@ from consumer.core.messages import (
     FromFetcher,
     Lost,
     NoticeKind,
+    Polled,
     Subscribe,
     ToFetcher,
 )
@@ -277,6 +278,7 @@ class ConsumerProcess(Process):
             protocols=wishes.protocols,
             assignors=wishes.assignors,
             max_poll_interval_ms=wishes.max_poll_interval_ms,
+            returns_with_poll=True,
             rejected_backoff_max_ms=wishes.rejected_backoff_max_ms,
             failsafe=wishes.failsafe,
             idle_look_ms=wishes.idle_look_ms,
@@ -340,7 +342,12 @@ class ConsumerProcess(Process):
             self.close()  # some applications close what failed, others just end
 
     def _to_agent(self, message: FromFetcher) -> None:
-        self.host.after(0, lambda: self.driver.receive(message))
+        def heard() -> None:
+            if isinstance(message, (Polled, Subscribe)):
+                self.app.may_register = True
+            self.driver.receive(message)
+
+        self.host.after(0, heard)
 
     def _lease_left(self, assignment_epoch: int) -> int | None:
         until = self.driver.lease_until(assignment_epoch)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumer.core.events import Ack, Store
+from consumer.core.parts.sessions import Sessions
 from consumer.member.driver import MemberDriver
 from consumer.member.multis import MemberMulti
 from tests.sim.weakened import Patch, Variant
@@ -47,6 +48,14 @@ def _all_that_is_held(
     return keep
 
 
+def _at_once(original: Callable[..., None]) -> Callable[..., None]:
+    def evicted(self: Sessions, reason: str) -> None:
+        self.options = replace(self.options, returns_with_poll=False)
+        original(self, reason)
+
+    return evicted
+
+
 def _not_after_a_full_reading(original: Callable[..., bool]) -> Callable[..., bool]:
     def take(self: ModeSaid, read: Mapping[str, Any], full: bool) -> bool:
         return original(self, {"mode": None} if full else read, full)
@@ -75,6 +84,13 @@ OPERATOR_VARIANTS = (
         (Patch(MemberDriver, "_multi", _unchecked),),
         MIX,
         ("I23",),
+    ),
+    Variant(
+        "evicted_returns_unpolled",
+        "an evicted member comes back whether its application polls or not",
+        (Patch(Sessions, "evicted", _at_once),),
+        MIX,
+        ("I25",),
     ),
     Variant(
         "pause_stops_nobody",

@@ -42,11 +42,11 @@ counts from then on, and others get what it had once its owner nodes are gone (a
 process sees that it is out, else within the longest lease).
 
 A process that lives comes back by itself, under a new name: a consumer of zkcoord's loses its
-partitions (on_partitions_lost) and joins again, a client of a gateway is told that it is no member
-any more and joins again, a Spark query does what its onSessionLoss says (rejoin or fail). One
-that hangs in its handler joins again as well, and is given partitions that it does not consume: to
-keep it out, stop its process. To have nobody consume, zkcoord groups pause. A static member has no
-grace after it. Old consumers cannot be evicted: they would go on.
+partitions (on_partitions_lost) and joins again with its next poll, so that one that hangs in its
+handler is given nothing meanwhile; a client of a gateway is told that it is no member any more and
+joins again; a Spark query does what its onSessionLoss says (rejoin or fail). To keep one out, stop
+its process. To have nobody consume, zkcoord groups pause. A static member has no grace after it.
+Old consumers cannot be evicted: they would go on.
 """
 
 

@@ -29,6 +29,12 @@ from zkcoord.znodes.paths import Layout
 GROUPS_READ_MAX = 500
 """Groups that one look reads as a whole; of more, the worst."""
 
+NO_JOURNAL = (
+    "no coordinator of this user keeps a journal on this machine, so what only the past hour shows"
+    " (members that come and go, storms, ...) was not looked at: run this where one is, or name its"
+    " folder with --journal-dir"
+)
+
 Found = Mapping[str, Sequence[Trouble]]
 
 
@@ -75,6 +81,8 @@ class TroubleFinder:
         return troubles_of(evidence_of(one.group, records, snapshot, one))
 
     def _read_journals(self, wanted: set[str]) -> None:
+        if not self._named and not any(_is_kept_in(folder) for folder, _ in self._readings):
+            self.notes.append(NO_JOURNAL)
         for folder, reading in self._readings:
             if folder in self._named and not folder.is_dir():
                 self.notes.append(f"there is no journal in {folder}: correct --journal-dir")
@@ -95,6 +103,14 @@ def _folders(given: Sequence[str] | None) -> list[Path]:
         return [journal_dir(resolve(Use.JOURNAL, {}, os.environ), os.environ)]
     except ConfigurationError:
         return []  # a user without a home, who named none
+
+
+def _is_kept_in(folder: Path) -> bool:
+    """Whether somebody has a journal there; one that cannot be read is said when it is read."""
+    try:
+        return bool(journal_files(folder))
+    except OSError:
+        return True
 
 
 def _begun(folder: Path) -> Reading:

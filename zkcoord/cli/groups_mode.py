@@ -120,6 +120,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             )
             try:
                 taken_up = change.run()
+            except KeyboardInterrupt:
+                progress.note(
+                    "interrupted: what the mode is now, and whether a coordinator has taken it up,"
+                    f" says zkcoord groups mode {args.group}"
+                )
+                raise
             finally:
                 progress.end()
         found = judged(client, describe_any_group(client, layout, args.group))

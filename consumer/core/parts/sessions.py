@@ -143,7 +143,9 @@ class Sessions:
             self.resubscribe()
 
     def polled(self) -> None:
-        """The application is alive: a member that left because it was not comes back."""
+        """The application is alive: a member that left because it was not, or may not be, comes
+        back.
+        """
         if self.state.phase in (Phase.PARKED, Phase.PARKING):
             self._want_session()
 
@@ -239,11 +241,13 @@ class Sessions:
 
     def evicted(self, reason: str) -> None:
         """The registration is gone while the session lives: drop everything, close the session (its
-        owner nodes vanish with it), come back under a new name.
+        owner nodes vanish with it), come back under a new name, at once or with the next poll.
         """
         if self.state.session.leaving:
             return self.close(reason)
-        self.state.move(Happening.EVICTED)
+        self.state.move(
+            Happening.EVICTED_UNPOLLED if self.options.returns_with_poll else Happening.EVICTED
+        )
         self.state.ended = MembershipEnd(EndKind.EVICTED)
         self.outbox.notice(msg.NoticeKind.EVICTED, name=self.state.session.name)
         self.drop_all(reason)
