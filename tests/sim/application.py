@@ -159,6 +159,8 @@ class Application:
     failed: Failed | None = None
     busy_until_ms: int = 0
     stopped: bool = False
+    # whether the member has heard of a poll since it was evicted last
+    may_register: bool = True
     assignment_epoch: int = 0
     _token: int = 0
     # every offset that it has asked to store
