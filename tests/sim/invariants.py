@@ -567,12 +567,10 @@ class Checker:
         """
         if isinstance(message, (Assigned, Revoke)) and not app.may_hold():
             self.violate("I3", f"{app.host.name} is told without a lease: {message}")
-        if (
-            isinstance(message, Notice)
-            and message.kind is NoticeKind.REGISTERED
-            and not app.may_register
-        ):
-            self.violate("I25", f"{app.host.name} is back before its application polled")
+        if isinstance(message, Notice) and message.kind is NoticeKind.REGISTERED:
+            self.operators.heard(message.detail["incarnation"])
+            if not app.may_register:
+                self.violate("I25", f"{app.host.name} is back before its application polled")
         if isinstance(message, Assigned):
             for tp, text in message.metadata.items():
                 asked = self.texts.get(((app.group, tp), message.offsets[tp]), set())

@@ -1,9 +1,10 @@
 """What must hold of what operators have the coordinator do, from transactions alone.
 
-I23  an incarnation that a coordinator evicted never owns, commits or registers again; a request to
-evict is taken up only with the eviction, or of whom nobody can evict. I24  a group that its
-coordinator has reported to be paused is started nothing before an operator says otherwise; while it
-is paused and quiet nobody owns anything (`still_owned`, which the world asks).
+I23  an incarnation that a coordinator evicted never owns, commits or registers again (but a
+member that has not heard yet that it is registered, and asks once more in its session: it holds
+nothing); a request to evict is taken up only with the eviction, or of whom nobody can evict. I24  a
+group that its coordinator has reported to be paused is started nothing before an operator says
+otherwise; while it is paused and quiet nobody owns anything (`still_owned`, which the world asks).
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class OperatorChecks:
         self.places = places
         self.violate = violate
         self.groups: dict[str, Said] = {}
+        self.known: set[int] = set()
+
+    def heard(self, incarnation: int) -> None:
+        """A member knows that it is registered."""
+        self.known.add(incarnation)
 
     def committed(self, txn: Txn, role: str, places: Changes) -> None:
         """Look at one transaction, just after it happened."""
@@ -58,7 +64,8 @@ class OperatorChecks:
 
     def _decided(self, place: Place, path: str, before: Rec | None, after: Rec | None) -> None:
         if place.kind == "ids" and after is None and before is not None:
-            self._of(place).evicted.add(before.owner)
+            if before.czxid in self.known:
+                self._of(place).evicted.add(before.owner)
         elif place.kind == "group" and after is not None:
             said = _json(after.data)
             mode = self.tree.nodes.get(self.places.mode(place.group))
