@@ -6,16 +6,19 @@ event, and reads until it is killed.
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import sys
 
 EVENT = b"data: "
 RECEIVE_BYTES = 256 * 1024
+READERS_NICE = 19  # browsers are on other machines
 
 
 def main(arguments: list[str]) -> int:
     """The command line."""
+    os.nice(READERS_NICE)
     port, paths = int(arguments[0]), arguments[1:]
     selector = selectors.DefaultSelector()
     waiting = set()

@@ -116,7 +116,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
 
         def heard(groups: frozenset[str]) -> None:
             troubles.heard(groups)
-            newsroom.tell()
+            newsroom.tell(groups)
 
         happenings = Happenings(folders(args), heard)
         troubles = Troubles(happenings, layout)

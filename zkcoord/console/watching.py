@@ -42,9 +42,9 @@ BROKERS_AGAIN_MS = 30_000
 SLOW_MS = 5_000
 SERVERS_NAMED = 3
 CLOSE_WAIT_S = 0.5
-BUSY_PART = 4
-"""A look begins this many times as long after the one before as that one took, at the earliest: a
-quarter of the time is spent looking, however many groups there are.
+BUSY_PART = 2
+"""A look begins this many times as long after the one before as that one took, at the earliest:
+half of the time is spent looking, however many groups there are, and of that most is pauses.
 """
 
 NO_BROKERS = "no broker is known: name some with --bootstrap-servers to see lag and verdicts"
@@ -103,7 +103,10 @@ class Watcher:
     def _with_a_session(self) -> None:
         """Look until something has failed, or it is over."""
         try:
-            with SyncClient(self._options) as reader, _Eyes(reader, self._layout) as eyes:
+            with (
+                SyncClient(self._options, at_ease=True) as reader,
+                _Eyes(reader, self._layout) as eyes,
+            ):
                 while not self._over.is_set():
                     eyes.ask(self._find_brokers)
                     took = self._look(reader, eyes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -140,3 +142,63 @@ def test_waiting_without_a_loop_loses_nothing() -> None:
     room.tell()
     assert room.number == 1, "before it is open"
     assert harness.PATIENCE_S > live.COMMENT_S > live.FRESH_S
+
+
+def test_a_page_of_one_group_has_its_own_news(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What happens to others renders it not at all; a look at all groups does."""
+    monkeypatch.setattr(live, "COMMENT_S", 3_600)
+    pages = here.addresses._pages
+    with (
+        Stream(here.port, "/live/group?name=x") as stream,
+        Stream(here.port, "/live/overview") as other,
+    ):
+        assert stream.next() and other.next()
+        rendered = pages.rendered  # type: ignore[attr-defined]
+        pages.text = "1"  # type: ignore[attr-defined]
+        here.newsroom.tell(frozenset({"y"}))
+        assert other.next() == {"n": "1"}
+        assert pages.rendered == rendered + 1  # type: ignore[attr-defined]
+        pages.text = "2"  # type: ignore[attr-defined]
+        here.newsroom.tell(frozenset({"x", "y"}))
+        assert stream.next() == {"n": "2"} == other.next()
+        say(here, "3")
+        assert stream.next() == {"n": "3"} == other.next()
+
+
+def test_of_more_groups_than_are_kept_all_have_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SUBJECTS_MAX", 2)
+    room = live.Newsroom()
+    room.tell(frozenset({"a"}))
+    assert [room.number_of(one) for one in ("a", "b", None)] == [1, 0, 1]
+    room.tell(frozenset({"b"}))
+    room.tell(frozenset({"c"}))
+    assert [room.number_of(one) for one in ("a", "b", "c", "d")] == [1, 2, 3, 1]
+    room.tell()
+    assert {room.number_of(one) for one in ("a", "b", "c", "d", None)} == {4}
+
+
+def test_a_page_takes_a_part_of_the_time() -> None:
+    """However often it is asked for."""
+    took: list[float] = []
+
+    def render() -> dict[str, str]:
+        began = time.monotonic()
+        while time.monotonic() - began < 0.01:
+            pass
+        return {}
+
+    async def look() -> None:
+        room = live.Newsroom()
+        room.open()
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await room.rest("page")
+        await room.parts("page", render, None)
+        rendered = room._rendered["page"]
+        await room.rest("page")
+        took.extend((clock() - began, rendered.took))
+
+    asyncio.run(look())
+    assert took[0] >= min(live.WORK_PART * took[1], live.REST_S_MAX) and took[1] >= 0.01

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
 from threading import RLock
 
@@ -28,18 +29,40 @@ GATHER_S = 0.1
 
 FRESH_S = COMMENT_S / 2
 PAGES_KEPT = 64
+SUBJECTS_MAX = 20_000
+"""Groups of which it is known when something was said last: more are all groups."""
+
+WORK_PART = 10
+REST_S_MAX = 1.0
+"""A page takes a tenth of the time at most, however much happens, where that is not longer."""
+
 RETRY_MS = 2_000
 
 
+@dataclass(frozen=True)
+class _Rendered:
+    """What a page was when news up to `number` were known; `began` and `took` in seconds."""
+
+    number: int
+    began: float
+    took: float
+    parts: Parts
+
+
 class Newsroom:
-    """Tells waiting pages that something is new. `tell` may be called on any thread."""
+    """Tells waiting pages that something is new. `tell` may be called on any thread.
+
+    A page is about one group (its subject), or about all.
+    """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event | None = None
         self.number = 0
+        self._of_all = 0
+        self._of_group: OrderedDict[str, int] = OrderedDict()
         self._lock = RLock()  # a signal's handler may tell while its thread does
-        self._rendered: OrderedDict[str, tuple[int, float, Parts]] = OrderedDict()
+        self._rendered: OrderedDict[str, _Rendered] = OrderedDict()
         self._rendering: dict[str, asyncio.Lock] = {}
 
     def open(self) -> None:
@@ -47,10 +70,18 @@ class Newsroom:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
 
-    def tell(self) -> None:
-        """Something is new."""
+    def tell(self, groups: frozenset[str] = frozenset()) -> None:
+        """Something is new: of these groups, or, where none is named, of any."""
         with self._lock:
             self.number += 1
+            if not groups:
+                self._of_all = self.number
+                self._of_group.clear()
+            for group in groups:
+                self._of_group[group] = self.number
+                self._of_group.move_to_end(group)
+            while len(self._of_group) > SUBJECTS_MAX:
+                self._of_all = max(self._of_all, self._of_group.popitem(last=False)[1])
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._wake)
@@ -60,29 +91,45 @@ class Newsroom:
         if changed is not None:
             changed.set()
 
-    async def wait(self, seen: int, timeout_s: float) -> int:
-        """Until there is news, or the time is over; the number of the newest."""
-        if self.number == seen and self._changed is not None:
-            try:
-                await asyncio.wait_for(self._changed.wait(), timeout_s)
-            except asyncio.TimeoutError:
+    def number_of(self, subject: str | None) -> int:
+        """Of the newest that may concern a page."""
+        with self._lock:
+            if subject is None:
                 return self.number
-        await asyncio.sleep(GATHER_S)
-        return self.number
+            return max(self._of_all, self._of_group.get(subject, 0))
 
-    async def parts(self, key: str, render: Render) -> Parts:
+    async def wait(self, seen: int, timeout_s: float, subject: str | None) -> None:
+        """Until there is news for pages about this group (None: about all), or the time is over."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + timeout_s
+        while self.number_of(subject) == seen and self._changed is not None:
+            try:
+                await asyncio.wait_for(self._changed.wait(), until - clock())
+            except asyncio.TimeoutError:
+                return
+        await asyncio.sleep(GATHER_S)
+
+    async def rest(self, key: str) -> None:
+        """Until a page may be rendered again."""
+        known = self._rendered.get(key)
+        if known is not None:
+            due = known.began + min(WORK_PART * known.took, REST_S_MAX)
+            await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
+
+    async def parts(self, key: str, render: Render, subject: str | None) -> Parts:
         """What a page is now; rendered once for all who ask for the same."""
         lock = self._rendering.setdefault(key, asyncio.Lock())
-        wanted, clock = self.number, asyncio.get_running_loop().time
+        wanted, clock = self.number_of(subject), asyncio.get_running_loop().time
         try:
             async with lock:
                 known = self._rendered.get(key)
                 # what began to be rendered when nothing newer was known to who asks will do
-                if known is not None and known[0] >= wanted and clock() - known[1] < FRESH_S:
-                    return known[2]
-                number, began = self.number, clock()
+                is_new = known is None or known.number < wanted
+                if known is not None and not is_new and clock() - known.began < FRESH_S:
+                    return known.parts
+                number, began = self.number_of(subject), clock()
                 found = await run_in_threadpool(render)
-                self._rendered[key] = (number, began, found)
+                self._rendered[key] = _Rendered(number, began, clock() - began, found)
                 self._rendered.move_to_end(key)
                 while len(self._rendered) > PAGES_KEPT:
                     self._rendered.popitem(last=False)
@@ -93,14 +140,18 @@ class Newsroom:
 
 
 async def events(
-    newsroom: Newsroom, key: str, render: Render, over: Callable[[], bool]
+    newsroom: Newsroom,
+    key: str,
+    render: Render,
+    over: Callable[[], bool],
+    subject: str | None = None,
 ) -> AsyncIterator[bytes]:
-    """An open page's stream, until it is over."""
+    """The stream of an open page about this group (None: about all), until it is over."""
     yield f"retry: {RETRY_MS}\n\n".encode()
     sent: dict[str, bytes] = {}
     while not over():
-        number = newsroom.number
-        parts = await newsroom.parts(key, render)
+        number = newsroom.number_of(subject)
+        parts = await newsroom.parts(key, render, subject)
         news = {}
         for name, text in parts.items():
             digest = blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
@@ -108,4 +159,5 @@ async def events(
                 sent[name] = digest
                 news[name] = text
         yield b"data: " + orjson.dumps(news) + b"\n\n" if news else b": still here\n\n"
-        await newsroom.wait(number, COMMENT_S)
+        await newsroom.wait(number, COMMENT_S, subject)
+        await newsroom.rest(key)

@@ -24,6 +24,7 @@ STATIC = Path(__file__).parent.parent / "static"
 OPEN_PAGES_MAX = 200
 DEPTH_MAX = 20
 OVERVIEW = "overview"
+OF_ONE_GROUP = ("group", "rebalance")
 NOT_THERE = "there is no such page: begin with the list of groups"
 EVENTS = "text/event-stream"
 EVENT_HEADERS = {"x-accel-buffering": "no", "cache-control": "no-store, no-transform"}
@@ -93,8 +94,9 @@ class ConsoleAddresses:
         query = _query(request)
         key = f"{name}?{sorted(query.items())}"
         render = partial(self._pages.parts, name, query)
+        subject = query.get("name", "") if name in OF_ONE_GROUP else None
         return StreamingResponse(
-            self._counted(events(self._newsroom, key, render, lambda: self._is_over)),
+            self._counted(events(self._newsroom, key, render, lambda: self._is_over, subject)),
             media_type=EVENTS,
             headers=EVENT_HEADERS,
         )

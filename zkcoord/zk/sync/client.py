@@ -50,6 +50,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 READ_DEADLINE_MS = 15_000
+AT_EASE_READS = 100
+AT_EASE_PAUSES = 3
+AT_EASE_PAUSE_MS_MAX = 50
+"""Between requests of so many reads a reader at ease waits so many times as long as the last one
+took: neither a server nor this machine is busy with it for long.
+"""
+
 CLOSE_WAIT_MS = 3_000
 
 
@@ -67,11 +74,18 @@ def not_allowed(path: str, answer: Denied) -> str:
 
 
 class SyncClient:
-    """Reads and multis that block. A context manager. Raises `UnavailableError`, one sentence, when
-    ZooKeeper cannot be asked.
+    """Reads and multis that block. A context manager. `at_ease`: many reads go in small requests,
+    with pauses between them. Raises `UnavailableError`, one sentence, when ZooKeeper cannot be
+    asked.
     """
 
-    def __init__(self, options: ZkOptions, read_deadline_ms: int = READ_DEADLINE_MS) -> None:
+    def __init__(
+        self,
+        options: ZkOptions,
+        read_deadline_ms: int = READ_DEADLINE_MS,
+        at_ease: bool = False,
+    ) -> None:
+        self._at_ease = at_ease
         self._options = options
         self._read_deadline_ms = read_deadline_ms
         self._loop = Loop("reader")
@@ -141,8 +155,13 @@ class SyncClient:
         deadline.
         """
         answers: list[ReadAnswer] = []
+        until = AT_EASE_READS if self._at_ease else len(reads)
         while len(answers) < len(reads):
-            answers += self._one(tuple(reads[len(answers) :])).answers
+            began_ms = boot_ms()
+            answers += self._one(tuple(reads[len(answers) : len(answers) + until])).answers
+            if self._at_ease and len(answers) < len(reads):
+                pause_ms = min(AT_EASE_PAUSES * (boot_ms() - began_ms), AT_EASE_PAUSE_MS_MAX)
+                threading.Event().wait(pause_ms / 1000)
         return answers
 
     def see(self, reads: Sequence[Read]) -> list[ReadAnswer]:
