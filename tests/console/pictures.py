@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from zkcoord.console.checking import Checked
+from zkcoord.console.ensemble import ServerSeen
 from zkcoord.console.happenings import Happenings
 from zkcoord.console.pages import Pages
 from zkcoord.console.picture import GroupLine, Picture, lines_of
@@ -171,6 +172,8 @@ class ToldPages:
         asker: Any = self.asker
         self.checked = Checked()
         checker: Any = SimpleNamespace(newest=lambda: self.checked)
+        self.servers: list[ServerSeen] = []
+        ensemble: Any = SimpleNamespace(newest=lambda: self.servers)
         self.pages = Pages(
             lambda: self.picture,
             self.happenings,
@@ -179,6 +182,7 @@ class ToldPages:
             "zk1:2181/kafka",
             may_act,
             replayer,
+            ensemble,
         )
 
 

@@ -104,6 +104,20 @@ def test_rates_of_the_last_hour() -> None:
     assert found.per_hour("billing", now) == 4, "only rebalances count"
 
 
+def test_how_long_all_rebalances_took() -> None:
+    found, _ = made()
+    now = wall_ms()
+    found.take(
+        [
+            rebalance(now - HOUR_MS - 1, duration_ms=9),
+            rebalance(now - 5, duration_ms=70),
+            rebalance(now - 4, group="audit", duration_ms=-1),
+            rebalance(now - 3, duration_ms="x"),
+        ]
+    )
+    assert found.durations(now) == [70, 0]
+
+
 def test_files_are_followed(tmp_path: Path) -> None:
     path = journal_file(tmp_path)
     told: list[frozenset[str]] = []

@@ -17,11 +17,13 @@ from tests.console.pictures import (
     ToldPages,
     journal_file,
     line,
+    picture,
     rebalance,
     snapshot,
 )
 from zkcoord.check.rules import CheckFinding
 from zkcoord.console.checking import Checked, GroupOnItsWay
+from zkcoord.console.ensemble import ServerSeen
 from zkcoord.console.pages import NotThereError, link
 from zkcoord.core.model import GroupMetadata, GroupState, TopicPartition
 from zkcoord.errors import UnavailableError
@@ -98,6 +100,10 @@ def test_names_of_groups_and_members_are_texts(name: str, tmp_path: Path) -> Non
         assert "took longest to answer" in story.text
     seen = harmless(told.pages.whole("", {"find": name}))
     assert name in seen.text and "1 group" in seen.text
+    told.servers = [ServerSeen(name, *[name] * 6), ServerSeen(name, problem=name)]
+    told.happenings.take(
+        [{"t": now, "kind": "term", "event": "resigned", "epoch": 7, "reason": name}]
+    )
     harmless(told.pages.whole("coordinator", {"sort": name}))
     for query in ({"name": name}, {"name": "orders", "x": name}):
         try:
@@ -290,3 +296,29 @@ def test_an_examination_that_failed_or_is_under_way_is_said() -> None:
     assert "for the first time" in told.pages.whole("check", {})
     told.checked = Checked(problem="ZooKeeper does not answer")
     assert "ZooKeeper does not answer" in told.pages.whole("legacy", {})
+
+
+def test_the_coordinators_page(tmp_path: Path) -> None:
+    """Terms with their takeovers, servers, how long rebalances took, and what needs somebody."""
+    now = wall_ms()
+    terms = [
+        {"t": now - 9_000, "kind": "term", "event": "elected", "epoch": 6},
+        {"t": now - 8_000, "kind": "term", "event": "resigned", "epoch": 6, "reason": "stopped"},
+        {"t": now - 7_700, "kind": "term", "event": "elected", "epoch": 7},
+        {"t": now - 7_500, "kind": "term", "event": "ready", "epoch": 7},
+    ]
+    told = ToldPages(
+        [line("slow", HealthVerdict.STOP), line("well")],
+        records=[*terms, rebalance(now - 1_000, duration_ms=110), rebalance(now, duration_ms=90)],
+        folder=tmp_path,
+    )
+    told.servers = [
+        ServerSeen("zk1:2181", "follower", "3.9.3", "0/0.4/17", "12", "0", "4051"),
+        ServerSeen("zk2:2181", problem="Connection refused"),
+    ]
+    page = told.pages.whole("coordinator", {})
+    for text in ("0/0.4/17", "Connection refused", "200 ms", "500 ms", "stopped", "110 ms"):
+        assert text in page, text
+    assert ">1 group not well<" in page and "verdict=not+well" in page
+    told.picture = picture([line("well")], coordinator=None)
+    assert "nobody leads" in told.pages.whole("coordinator", {})

@@ -58,6 +58,7 @@ class Happenings:
         self._order: deque[tuple[str, int]] = deque()
         self._bytes = 0
         self._rebalanced: dict[str, deque[int]] = {}
+        self._durations: deque[tuple[int, int]] = deque(maxlen=TIMES_MAX)
         self.unreadable = 0
         self._over = threading.Event()
         self._trouble = ""
@@ -109,6 +110,15 @@ class Happenings:
         """How often it was rebalanced in the last hour."""
         return sum(self.rates(group, now_ms))
 
+    def durations(self, now_ms: int | None = None) -> list[int]:
+        """How long the rebalances of all groups in the last hour took, ms, as far as they are
+        kept.
+        """
+        since = (wall_ms() if now_ms is None else now_ms) - HOUR_MS
+        with self._lock:
+            found = list(self._durations)
+        return [duration for at, duration in found if at >= since]
+
     def look(self) -> None:
         """Take what came since the last time."""
         for folder, reading in self._readings:
@@ -148,6 +158,8 @@ class Happenings:
         if record["kind"] in REBALANCES and record["t"] < now + CLOCKS_DIFFER_MS:
             times = self._rebalanced.setdefault(group, deque(maxlen=TIMES_MAX))
             times.append(record["t"])
+            if type(record.get("duration_ms")) is int:
+                self._durations.append((record["t"], max(0, record["duration_ms"])))
             while times and times[0] < min(now, record["t"]) - HOUR_MS:
                 times.popleft()
 

@@ -19,14 +19,16 @@ from zkcoord.cli.journal import row as journal_row
 from zkcoord.console.acting.actions import OF_GROUPS
 from zkcoord.console.asking import GroupAsker
 from zkcoord.console.checking import Checker
+from zkcoord.console.ensemble import Ensemble
 from zkcoord.console.happenings import OF_NO_GROUP, Happenings
 from zkcoord.console.http.live import Parts
 from zkcoord.console.picture import GroupLine, Picture
 from zkcoord.console.replaying import Replayer
+from zkcoord.console.views import coordinator as coordinator_page
 from zkcoord.console.views import group as group_page
 from zkcoord.console.views import texts
 from zkcoord.console.views.drawing import drawn, spark
-from zkcoord.console.views.overview import NOT_WELL, overview, wanted
+from zkcoord.console.views.overview import ANY_TROUBLE, NOT_WELL, overview, wanted
 from zkcoord.console.views.rebalance import rebalance_story
 from zkcoord.console.views.timeline import MARKS_MAX, timeline
 from zkcoord.core.assignment import ASSIGNORS
@@ -81,7 +83,9 @@ class Pages:
         place: str,
         may_act: bool = False,
         replayer: Replayer | None = None,
+        ensemble: Ensemble | None = None,
     ) -> None:
+        self._ensemble = ensemble
         self._picture = picture
         self._happenings = happenings
         self._asker = asker
@@ -292,11 +296,19 @@ class Pages:
 
     def _coordinator(self, query: Query) -> Page:
         records = self._happenings.of(OF_NO_GROUP)
+        common, terms = self._common("coordinator", query), coordinator_page.terms_of(records)
         context = {
-            **self._common("coordinator", query),
+            **common,
+            "problems": coordinator_page.problems_of(common["picture"].lines.values()),
+            "took": coordinator_page.took(self._happenings.durations()),
+            "servers": self._ensemble.newest() if self._ensemble is not None else (),
+            "terms": terms[: coordinator_page.TERMS_SHOWN],
+            "terms_left": max(0, len(terms) - coordinator_page.TERMS_SHOWN),
             "events": records[: -3 * group_page.EVENTS_SHOWN - 1 : -1],
+            "NOT_WELL": NOT_WELL,
+            "ANY_TROUBLE": ANY_TROUBLE,
         }
-        return Page("coordinator.html", ("status", "terms"), context)
+        return Page("coordinator.html", ("status", "leads", "ensemble", "terms"), context)
 
     def _check(self, query: Query) -> Page:
         context = {**self._common("check", query), "checked": self._checker.newest()}

@@ -33,6 +33,11 @@ class GroupLine:
         return self.health.verdict if self.health is not None else HealthVerdict.UNKNOWN
 
     @property
+    def is_well(self) -> bool:
+        """Nothing is known that is not well."""
+        return self.verdict in (HealthVerdict.OK, HealthVerdict.UNKNOWN)
+
+    @property
     def why(self) -> str:
         """The evidence for the verdict."""
         return self.health.why if self.health is not None else NOT_SEEN

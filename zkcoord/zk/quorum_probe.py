@@ -84,13 +84,7 @@ def _ask(
         plain.settimeout(timeout_s)
         try:
             plain.connect(address)
-            with (
-                tls.wrap_socket(plain, server_hostname=host) if tls is not None else plain
-            ) as asked:
-                asked.sendall(b"srvr")
-                answer = b""
-                while len(answer) < ANSWER_BYTES_MAX and (more := asked.recv(4096)):
-                    answer += more
+            answer = srvr(plain, host, tls)
         except ConnectionRefusedError:
             return ServerAnswer.SERVES_NOT
         except OSError:
@@ -98,3 +92,14 @@ def _ask(
     if NOT_SERVING in answer:
         return ServerAnswer.SERVES_NOT
     return ServerAnswer.SERVES if MODE in answer else ServerAnswer.UNKNOWN
+
+
+def srvr(connected: socket.socket, host: str, tls: ssl.SSLContext | None) -> bytes:
+    """What a server answers to that command, over a connection that is made. Raises `OSError`."""
+    wrapped = tls.wrap_socket(connected, server_hostname=host) if tls is not None else connected
+    with wrapped as asked:
+        asked.sendall(b"srvr")
+        answer = b""
+        while len(answer) < ANSWER_BYTES_MAX and (more := asked.recv(4096)):
+            answer += more
+    return answer

@@ -160,7 +160,7 @@ def _is_wanted(line: GroupLine, asked: Wanted) -> bool:
     if asked.state and line.listed.state.value != asked.state:
         return False
     if asked.verdict == NOT_WELL:
-        return line.verdict not in (HealthVerdict.OK, HealthVerdict.UNKNOWN)
+        return not line.is_well
     return not asked.verdict or line.verdict.value == asked.verdict
 
 
