@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from zkcoord.console import ensemble as module
-from zkcoord.console.ensemble import NOT_ALLOWED, SILENT, Ensemble, asked, read_srvr
+from zkcoord.console.ensemble import NOT_ALLOWED, SILENT, ServersAsker, asked, read_srvr
 from zkcoord.zk.options import ZkOptions
 
 
@@ -39,7 +39,7 @@ def stranger(answer: bytes | None) -> Iterator[int]:
 
 
 def test_a_real_server(zk_hosts: str) -> None:
-    ensemble = Ensemble(ZkOptions(zk_hosts))
+    ensemble = ServersAsker(ZkOptions(zk_hosts))
     (seen,) = ensemble.newest()
     assert seen.problem == "" and seen.mode == "standalone"
     assert seen.version.count(".") == 2 and seen.latency.count("/") == 2

@@ -94,7 +94,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
     from zkcoord.console.acting.setting_up import acting_at
     from zkcoord.console.asking import GroupAsker
     from zkcoord.console.checking import Checker
-    from zkcoord.console.ensemble import Ensemble
+    from zkcoord.console.ensemble import ServersAsker
     from zkcoord.console.happenings import Happenings
     from zkcoord.console.http.guarding import Guarded
     from zkcoord.console.http.live import Newsroom
@@ -146,7 +146,7 @@ def _serve(args: argparse.Namespace, settings: Settings, acting: ActingSettings 
             settings.text("zookeeper"),
             acting is not None,
             replayer,
-            Ensemble(options),
+            ServersAsker(options),
         )
         addresses = ConsoleAddresses(pages, newsroom)
         host, port = socket.getsockname()[:2]

@@ -40,7 +40,7 @@ class ServerSeen:
     problem: str = ""
 
 
-class Ensemble:
+class ServersAsker:
     """See the module. Any thread. Raises `ConfigurationError` for TLS files that cannot be used."""
 
     def __init__(self, options: ZkOptions) -> None:

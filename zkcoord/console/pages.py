@@ -19,7 +19,7 @@ from zkcoord.cli.journal import row as journal_row
 from zkcoord.console.acting.actions import OF_GROUPS
 from zkcoord.console.asking import GroupAsker
 from zkcoord.console.checking import Checker
-from zkcoord.console.ensemble import Ensemble
+from zkcoord.console.ensemble import ServersAsker
 from zkcoord.console.happenings import OF_NO_GROUP, Happenings
 from zkcoord.console.http.live import Parts
 from zkcoord.console.picture import GroupLine, Picture
@@ -83,7 +83,7 @@ class Pages:
         place: str,
         may_act: bool = False,
         replayer: Replayer | None = None,
-        ensemble: Ensemble | None = None,
+        ensemble: ServersAsker | None = None,
     ) -> None:
         self._ensemble = ensemble
         self._picture = picture
