@@ -62,6 +62,8 @@ def test_servers_that_do_not_answer_take_nothing_from_the_others(
     assert "no quorum" in problems[2] and "refused" in problems[3].lower() and not problems[4]
     assert [one.address for one in found][3] == f"127.0.0.1:{port}"
 
+
+def test_what_a_stranger_says_is_short() -> None:
     name = '"><script>alert(1)</script>\x1b[2J' + "x" * 10_000
     said = f"Zookeeper version: {name}\nMode: {name}\nLatency min/avg/max: {name}\n"
     seen = read_srvr("a:1", said.encode())
