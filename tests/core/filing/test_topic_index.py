@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from zkcoord.core.filing.topic_index import TopicIndex
 from zkcoord.core.model import Member, Pattern, PatternKind, Subscription
 
@@ -38,3 +40,19 @@ def test_what_is_named_for_the_first_time_is_news() -> None:
     assert index.groups_of_topic["t"] == {"g"}
     index.take("g", {*both, "e"}, {}, set())
     assert not index.groups_of_topic and not index.groups_of_pattern and not len(index)
+
+
+@pytest.mark.parametrize("names", [["goes", "comes"], ["comes", "goes"]])
+def test_what_one_named_who_goes_and_another_names_who_comes_is_no_news(names: list[str]) -> None:
+    """In whichever order a set of names has them: what is news is filed anew, which takes a turn of
+    the coordinator, and a replay must come to the same.
+    """
+    index = TopicIndex()
+    index.take("g", ["goes", "far"], {**named("goes", "t", "u"), **named("far", "v")}, {"w"})
+    news = index.take("g", [*names, "far"], named("comes", "t", "w", "new"), {"v"})
+    assert news.topics == {"new"}
+    assert set(index.groups_of_topic) == {"t", "w", "new", "v"}
+    other = TopicIndex()
+    other.take("g", ["goes"], named("goes", pattern=ALL), set())
+    news = other.take("g", names, named("comes", pattern=ALL), set())
+    assert (news.patterns, news.unused) == (set(), [])

@@ -66,10 +66,12 @@ class TopicIndex:
         self, group: str, names: Iterable[str], members: Mapping[str, Member], away: set[str]
     ) -> TopicsNamed:
         """These members of a group came, went or changed, and `away` is what concerns it beside its
-        members.
+        members. What comes counts before what goes, in whichever order they are named: what one has
+        named who goes, and another names who comes, was named all the time.
         """
         news = TopicsNamed()
         found = self._of.setdefault(group, _Group())
+        gone: list[Subscription] = []
         for name in names:
             member = members.get(name)
             before = found.subscriptions.get(name)
@@ -80,12 +82,13 @@ class TopicIndex:
                 found.subscriptions[name] = member.subscription
                 self._count(group, found, member.subscription, 1, news)
             if before is not None:
-                self._count(group, found, before, -1, news)
-        if away != found.away:
-            new = away - found.away
-            news.topics |= _add(self.groups_of_topic, found.topics, new, group, 1)
-            _add(self.groups_of_topic, found.topics, found.away - away, group, -1)
-            found.away = frozenset(away)
+                gone.append(before)
+        new, past = away - found.away, found.away - away
+        news.topics |= _add(self.groups_of_topic, found.topics, new, group, 1)
+        for subscription in gone:
+            self._count(group, found, subscription, -1, news)
+        _add(self.groups_of_topic, found.topics, past, group, -1)
+        found.away = frozenset(away)
         unused = [p for p, count in found.patterns.items() if not count]
         news.unused = self._forget_unused(group, found, unused)
         return news

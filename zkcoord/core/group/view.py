@@ -410,18 +410,16 @@ class GroupView:
         """
         if not (self.recalled or self.outdated):
             todo = self._not_plainly_settled(todo)
-        turned: set[str] = set()
+        before = {tp.topic: tp.topic in self.outdated for tp in todo}
         for tp in todo:
             if self._outdated(tp):
-                if tp.topic not in self.outdated:
-                    self.outdated[tp.topic] = set()
-                    turned.add(tp.topic)
-                self.outdated[tp.topic].add(tp)
+                self.outdated.setdefault(tp.topic, set()).add(tp)
             elif tp in self.outdated.get(tp.topic, ()):
                 self.outdated[tp.topic].discard(tp)
                 if not self.outdated[tp.topic]:
                     del self.outdated[tp.topic]
-                    turned.add(tp.topic)
+        # as it was and as it is: not what was so in between, which depends on the order
+        turned = {topic for topic, was in before.items() if was is not (topic in self.outdated)}
         if turned:
             more = [tp for tp in self.target if tp.topic in turned]
             if len(more) > self.at_once:
