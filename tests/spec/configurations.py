@@ -77,9 +77,7 @@ REMOVED = (
         "I8",
         TWO_MEMBERS | {"Partitions": "{p1, p2}"} | _faults(CoordinatorCrashes=1),
     ),
-    Removed(
-        "ReadsWhatItHolds", "I3", TWO_MEMBERS | _faults(LostMessages=1, CoordinatorCrashes=1)
-    ),
+    Removed("ReadsWhatItHolds", "I3", TWO_MEMBERS | _faults(LostMessages=1, CoordinatorCrashes=1)),
     Removed("LeaseChecked", "I3", TWO_MEMBERS | _faults(MemberPauses=1)),
     Removed("LeaseFromSending", "I3", TWO_MEMBERS | _faults(MemberPauses=1, LostMessages=1)),
     Removed("LeaseByMultiOnly", "I3", TWO_MEMBERS | _faults(Evictions=1)),

@@ -114,7 +114,9 @@ class Recorder:
             if any(place.kind == "leader" and after for place, _, after in changes):
                 if any(place.kind == "leader" and before for place, before, _ in changes):
                     self._event("vacate")
-                self._event("win", c=f'"{txn.host}"', epoch=self._epoch(epoch), fenced=_said(fenced))
+                self._event(
+                    "win", c=f'"{txn.host}"', epoch=self._epoch(epoch), fenced=_said(fenced)
+                )
             else:
                 self._event("fill", epoch=self._epoch(epoch))
             return
@@ -177,9 +179,10 @@ class Recorder:
         is_old = there is None or there.czxid != incarnation
         # whose it is does not matter where nobody is meant any more
         name = known.name if known is not None else "gone"
+        epoch = self._epoch(said["epoch"])
         k = (
             f'[m |-> "{name}", kind |-> "{kind}", parts |-> {self._parts(parts)},'
-            f" epoch |-> {self._epoch(said['epoch'])}, old |-> {_said(is_old)}, id |-> {self.numbers}]"
+            f" epoch |-> {epoch}, old |-> {_said(is_old)}, id |-> {self.numbers}]"
         )
         self._event("send", k=k, fenced=fenced)
 
@@ -224,12 +227,8 @@ class Recorder:
             for place, b, a in mine
             if place.kind == "offset" and a is not None and (b is None or b.version != a.version)
         }
-        got = {
-            place.partition for place, b, a in mine if place.kind == "owner" and not b and a
-        }
-        lost = {
-            place.partition for place, b, a in mine if place.kind == "owner" and b and not a
-        }
+        got = {place.partition for place, b, a in mine if place.kind == "owner" and not b and a}
+        lost = {place.partition for place, b, a in mine if place.kind == "owner" and b and not a}
         fenced = _said(_checks(txn.ops) and _versioned(txn.ops))
         if gone:
             number = self.commands.pop(gone[0], 0)
@@ -273,7 +272,9 @@ class Recorder:
         for place, before, after in changes:
             if place.kind == "leader" and after is None:
                 self._event("vacate")
-            elif place.kind == "root" and (before is None or not after or before.data != after.data):
+            elif place.kind == "root" and (
+                before is None or not after or before.data != after.data
+            ):
                 epoch = _epoch(after.data) if after is not None else 0
                 self._event("epoch", epoch=self._epoch(epoch or 0))
             elif place.group == self.group:
@@ -297,10 +298,7 @@ class Recorder:
 def recorded(recorders: Sequence[Recorder]) -> str:
     """The module Recorded: these runs."""
     runs = ",\n".join("<<" + ",\n".join(one.events) + ">>" for one in recorders)
-    return (
-        "---- MODULE Recorded ----\nEXTENDS TLC\n"
-        f"Runs == <<\n{runs}\n>>\n====\n"
-    )
+    return f"---- MODULE Recorded ----\nEXTENDS TLC\nRuns == <<\n{runs}\n>>\n====\n"
 
 
 def _said(truth: bool) -> str:

@@ -1,4 +1,4 @@
-"""Runs of the simulator as behaviours of docs/spec/Transactions.tla: recorded, and checked by TLC."""
+"""Runs of the simulator, recorded: TLC follows them through docs/spec/Transactions.tla."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def check_traces(mix: str, seeds: Sequence[int], variant: str = "") -> TracesChe
 def _follow(recorders: Sequence[Recorder]) -> str:
     """What TLC refuses of these; "": nothing."""
     members = sorted({f'"{name}"' for one in recorders for name in (*one.names, "gone")})
-    partitions = sorted({f'"{tp.topic}-{tp.partition}"' for one in recorders for tp in one.partitions})
+    partitions = sorted(
+        {f'"{tp.topic}-{tp.partition}"' for one in recorders for tp in one.partitions}
+    )
     configuration = (
         "SPECIFICATION Spec\nCONSTANTS\n    None = None\n"
         f"    Members = {{{', '.join(members)}}}\n"
