@@ -49,7 +49,9 @@ def test_each_step_that_is_named_is_in_a_module() -> None:
 
 
 def test_each_step_of_the_modules_is_named_or_a_fault() -> None:
-    faults = re.compile(r"Crash|Pause|Restart|Arrive$|ProofAges|Edit|RenewByRead|CoordinatorSession")
+    faults = re.compile(
+        r"Crash|Pause|Restart|Arrive$|ProofAges|Edit|RenewByRead|CoordinatorSession"
+    )
     for module, last in zip(OWN, ("Trouble", "Next"), strict=True):
         text = (SPEC / f"{module}.tla").read_text()
         acts = text.partition("All together.")[2].partition("Spec ==")[0]
