@@ -24,6 +24,7 @@ CONSTANTS
     \* Which of the rules of docs/protocol.md are in force; all of them are, in the product.
     \* Those that the protocol's design marks with a star.
     NewNamePerSession, ReadBackChecksLeader, ReadBackChecksEpoch, DropStateClosesSession,
+    LeavesOwnSeat,
     EpochFromClock, AckChecksRegistration, AdoptsWhatItOwns, ResumesWithdrawn,
     ReadsWhatItHolds, LeaseChecked, LeaseFromSending, LeaseByMultiOnly, EvictIsOneMulti,
     \* Those that it does not mark, because they are older.
@@ -191,7 +192,7 @@ SeeExpiry(m) ==
 (* Members: commands.                                                      *)
 (***************************************************************************)
 \* Take a command up, and for a start read the partitions: what is free, and what is mine already.
-Take(m, k) ==
+TakeUp(m, k) ==
     /\ Writes(m) /\ mem[m].lease /\ mem[m].cur = None
     /\ k \in zk.cmds[m] /\ ~k.old /\ k.epoch >= mem[m].seen
     /\ ~(k.again /\ mem[m].done = k.epoch)
@@ -212,6 +213,8 @@ Take(m, k) ==
                 /\ zk' = [zk EXCEPT !.knows = [p \in Partitions |->
                                 IF p \in read THEN @[p] \cup {m} ELSE @[p]]]
     /\ UNCHANGED <<co, late, left, bad>>
+
+Take(m) == \E k \in zk.cmds[m] : TakeUp(m, k)
 
 \* The multi of a stop's ack: the command and the owner nodes go, the offsets are stored.
 GivenUp(m) == mem[m].giving \cap mem[m].cur.parts
@@ -486,15 +489,25 @@ Run(c) ==
               /\ UNCHANGED <<zk, bad>>
     /\ UNCHANGED <<mem, late>>
 
+\* The end of a term: the session is closed, all state is dropped, a new session stands.
+Drop(c) ==
+    LET off == DropStateClosesSession /\ zk.csess[c]
+    IN  /\ zk' = [zk EXCEPT !.leader = IF off /\ @ = c THEN None ELSE @,
+                            !.csess[c] = TRUE]
+        /\ co' = StandsBy(c)
+
 \* After a lost answer both nodes are read: it is a win only if the leader's node is mine and the
 \* epoch is the one that I wrote.
 ReadBack(c) ==
     /\ co[c].st = "unsure" /\ CanAct(c)
     /\ LET won == /\ zk.leader = c \/ ~ReadBackChecksLeader
                   /\ zk.epoch = co[c].read + 1 \/ ~ReadBackChecksEpoch
-       IN  co' = IF won THEN [co EXCEPT ![c] = Term(c, @.read + 1, zk.version, FALSE)]
-                 ELSE StandsBy(c)
-    /\ UNCHANGED <<zk, mem, late, left, bad>>
+       IN  IF won
+           THEN co' = [co EXCEPT ![c] = Term(c, @.read + 1, zk.version, FALSE)] /\ UNCHANGED zk
+           ELSE IF zk.leader = c /\ LeavesOwnSeat
+           THEN Drop(c)  \* the node is mine and the epoch is not: nobody could lead
+           ELSE co' = StandsBy(c) /\ UNCHANGED zk
+    /\ UNCHANGED <<mem, late, left, bad>>
 
 \* A coordinator that stands by finds its own session's node on the seat: it leads, if both nodes
 \* say the same epoch.  (It has dropped its state without closing its session.)
@@ -503,13 +516,6 @@ FindItself(c) ==
     /\ zk.leader = c /\ zk.leads = zk.epoch
     /\ co' = [co EXCEPT ![c] = Term(c, zk.epoch, zk.version, TRUE)]
     /\ UNCHANGED <<zk, mem, late, left, bad>>
-
-\* The end of a term: the session is closed, all state is dropped, a new session stands.
-Drop(c) ==
-    LET off == DropStateClosesSession /\ zk.csess[c]
-    IN  /\ zk' = [zk EXCEPT !.leader = IF off /\ @ = c THEN None ELSE @,
-                            !.csess[c] = TRUE]
-        /\ co' = StandsBy(c)
 
 \* It finds out that it does not lead any more.
 SeeEndOfTerm(c) ==
@@ -580,18 +586,20 @@ IsStale(c, m, k) == k.old \/ k.epoch < co[c].epoch \/ ~zk.reg[m]
 
 Live(c, m) == {k \in zk.cmds[m] : ~IsStale(c, m, k)}
 
-DecideClean(c, m, k) ==
-    /\ Decides(c) /\ k \in zk.cmds[m] /\ IsStale(c, m, k)
-    /\ k.old \/ ~zk.reg[m] \/ CleansOlderCommands
-    /\ Pend(c, "clean", m, None, k)
+DecideClean(c, m) ==
+    /\ Decides(c)
+    /\ \E k \in zk.cmds[m] :
+          /\ IsStale(c, m, k)
+          /\ k.old \/ ~zk.reg[m] \/ CleansOlderCommands
+          /\ Pend(c, "clean", m, None, k)
     /\ UNCHANGED <<zk, mem, late, left, bad>>
 
 \* Who does not answer a command in time.  That one that lives is too slow is a fault, and bounded.
-DecideEvict(c, m, k) ==
-    /\ Decides(c) /\ k \in Live(c, m)
+DecideEvict(c, m) ==
+    /\ Decides(c)
     /\ \/ (mem[m].away \/ mem[m].st = "dead") /\ UNCHANGED left
        \/ Spend("slow")
-    /\ Pend(c, "evict", m, None, k)
+    /\ \E k \in Live(c, m) : Pend(c, "evict", m, None, k)
     /\ UNCHANGED <<zk, mem, late, bad>>
 
 DecideAskedEviction(c) ==
@@ -724,8 +732,7 @@ EditEpoch ==
 (***************************************************************************)
 MemberActs(m) ==
     \/ Join(m) \/ Renew(m) \/ RenewByRead(m) \/ SeeEviction(m) \/ SeeExpiry(m)
-    \/ \E k \in zk.cmds[m] : Take(m, k)
-    \/ AckStop(m) \/ AckStart(m) \/ HearAnswer(m) \/ Settle(m)
+    \/ Take(m) \/ AckStop(m) \/ AckStart(m) \/ HearAnswer(m) \/ Settle(m)
     \/ RestartMember(m) \/ ResumeMember(m) \/ LeaseEnds(m) \/ ProofAges(m) \/ SessionEnds(m)
     \/ \E p \in Partitions : HandOut(m, p) \/ Commit(m, p)
 
@@ -733,8 +740,8 @@ CoordinatorActs(c) ==
     \/ Stand(c) \/ FillEpoch(c) \/ Run(c) \/ ReadBack(c) \/ FindItself(c) \/ SeeEndOfTerm(c)
     \/ RestartCoordinator(c) \/ ResumeCoordinator(c) \/ CoordinatorSessionEnds(c)
     \/ Retarget(c) \/ ArriveWrite(c) \/ DecideAskedEviction(c)
-    \/ \E m \in Members : NoteOrphans(c, m) \/ DecideCommand(c, m)
-    \/ \E m \in Members : \E k \in zk.cmds[m] : DecideClean(c, m, k) \/ DecideEvict(c, m, k)
+    \/ \E m \in Members :
+          DecideClean(c, m) \/ DecideEvict(c, m) \/ NoteOrphans(c, m) \/ DecideCommand(c, m)
     \/ \E p \in Partitions : DecideFree(c, p)
 
 Trouble ==
@@ -815,7 +822,7 @@ Refines ==
 Fair ==
     /\ \A m \in Members :
           /\ WF_vars(Join(m)) /\ WF_vars(Renew(m)) /\ WF_vars(SeeEviction(m))
-          /\ WF_vars(SeeExpiry(m)) /\ WF_vars(\E k \in zk.cmds[m] : Take(m, k))
+          /\ WF_vars(SeeExpiry(m)) /\ WF_vars(Take(m))
           /\ WF_vars(AckStop(m)) /\ WF_vars(AckStart(m)) /\ WF_vars(HearAnswer(m))
           /\ WF_vars(Settle(m)) /\ WF_vars(RestartMember(m)) /\ WF_vars(ResumeMember(m))
           /\ WF_vars(LeaseEnds(m)) /\ WF_vars(ProofAges(m))
@@ -828,8 +835,7 @@ Fair ==
           /\ WF_vars(Retarget(c)) /\ WF_vars(ArriveWrite(c)) /\ WF_vars(DecideAskedEviction(c))
           /\ \A m \in Members :
                 /\ WF_vars(NoteOrphans(c, m)) /\ WF_vars(DecideCommand(c, m))
-                /\ WF_vars(\E k \in zk.cmds[m] : DecideClean(c, m, k))
-                /\ WF_vars(\E k \in zk.cmds[m] : DecideEvict(c, m, k))
+                /\ WF_vars(DecideClean(c, m)) /\ WF_vars(DecideEvict(c, m))
           /\ \A p \in Partitions : WF_vars(DecideFree(c, p))
     /\ WF_vars(Arrive) /\ WF_vars(ResumeGroup)
 

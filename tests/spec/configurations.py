@@ -65,6 +65,7 @@ REMOVED = (
         "I6",
         TWO_MEMBERS | {"Partitions": "{p1, p2}"} | _faults(CoordinatorPauses=1),
     ),
+    Removed("LeavesOwnSeat", "I8", ONE | _faults(LostMessages=1, EpochEdits=1)),
     Removed("EpochFromClock", "I1", ONE | _faults(EpochEdits=1)),
     Removed(
         "AckChecksRegistration",

@@ -131,10 +131,11 @@ def check(
     workers: int = 1,
     memory_mb: int = 3_000,
     timeout_s: float = 7_200,
+    deadlocks: bool = False,
     beside: Mapping[str, str] | None = None,
 ) -> Checked:
     """Have TLC check a module of docs/spec with this configuration's text. `beside`: the texts of
-    further modules, by file name.
+    further modules, by file name; `deadlocks`: a state without a next one is an error.
     """
     jar, java = tla_jar(), java_for_tlc()
     began = time.monotonic()
@@ -148,7 +149,9 @@ def check(
         command = [str(java.executable), f"-Xmx{memory_mb}m", "-XX:+UseParallelGC"]
         command += ["-XX:ParallelGCThreads=2", "-Xss16m", f"-Djava.io.tmpdir={folder}"]
         command += ["-cp", str(jar), "tlc2.TLC", "-config", "run.cfg", "-workers", str(workers)]
-        command += ["-metadir", str(folder / "states"), "-nowarning", f"{module}.tla"]
+        command += ["-metadir", str(folder / "states"), "-nowarning"]
+        # in the end nothing happens any more, which is no fault where the end may come
+        command += [f"{module}.tla"] if deadlocks else ["-deadlock", f"{module}.tla"]
         try:
             done = subprocess.run(
                 owned_command(command),
