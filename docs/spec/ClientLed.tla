@@ -287,7 +287,7 @@ CrashCoordinator(c) ==
     /\ UNCHANGED <<cl, asks, decided, given, bad>>
 
 RestartCoordinator(c) ==
-    /\ co[c].st = "dead" /\ (co[c].pend = None \/ co[c].pend.there)
+    /\ co[c].st = "dead" /\ IF co[c].pend = None THEN TRUE ELSE co[c].pend.there
     /\ co' = [co EXCEPT ![c] = NewCoordinator]
     /\ UNCHANGED <<zk, cl, asks, left, decided, given, bad>>
 
