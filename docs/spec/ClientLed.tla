@@ -13,7 +13,7 @@ EXTENDS Naturals, FiniteSets, TLC
 CONSTANTS
     Clients, Coordinators, None,
     Assignments,              \* what a leader may assign: it may say another thing each time
-    ClientCrashes, CoordinatorCrashes, CoordinatorPauses, Commits
+    ClientCrashes, CoordinatorCrashes, CoordinatorPauses, SlowClients, Commits
 
 CONSTANTS  \* the rules
     WrittenBeforeJoined,      \* a generation is written before JoinGroup is answered
@@ -55,7 +55,7 @@ Init ==
     /\ cl = [x \in Clients |-> NewClient]
     /\ asks = [x \in Clients |-> [ask |-> Nothing, answer |-> Nothing]]
     /\ left = [crash |-> ClientCrashes, ccrash |-> CoordinatorCrashes,
-               cpause |-> CoordinatorPauses, commit |-> Commits]
+               cpause |-> CoordinatorPauses, slow |-> SlowClients, commit |-> Commits]
     /\ decided = {}
     /\ given = {}
     /\ bad = {}
@@ -74,7 +74,7 @@ Puts(x, kind, gen, value) ==
 \* Whether a heartbeat would say that a rebalance is on: what gateways see of a group.
 ToJoinAgain(x) ==
     \/ cl[x].gen # zk.gen \/ x \notin zk.members
-    \/ \E c \in Coordinators : co[c].st = "leads" /\ co[c].phase = "Preparing"
+    \/ \E c \in Coordinators : zk.leads = c /\ co[c].phase = "Preparing"
 
 AskJoin(x) ==
     /\ ~Waits(x)
@@ -101,7 +101,7 @@ Hear(x) ==
                         [@ EXCEPT !.st = "joined", !.gen = a.gen, !.leads = (a.value = x),
                                   !.has = None]
                   [] a.kind = "assigned" -> [@ EXCEPT !.st = "stable", !.has = a.value]
-                  [] OTHER -> [NewClient EXCEPT !.gen = @.gen]]
+                  [] OTHER -> [NewClient EXCEPT !.gen = cl[x].gen]]
            /\ bad' = bad
                 \cup (IF a.kind = "joined" /\ ~\E d \in decided : d.gen = a.gen /\ x \in d.members
                       THEN {"L2"} ELSE {})
@@ -159,8 +159,16 @@ Lead(c) ==
 
 Works(c) == co[c].st = "leads" /\ ~co[c].away /\ co[c].pend = None
 
-Answered(x, kind, gen, value) ==
-    [asks EXCEPT ![x].answer = [kind |-> kind, gen |-> gen, value |-> value]]
+\* An answer is written into the request's node, in a multi that checks the epoch, too.
+Answers(c) == zk.epoch = co[c].epoch \/ ~EpochFence
+
+AnswerAll(c, who, kind, gen, value) ==
+    [x \in Clients |->
+        IF x \in who /\ Answers(c) /\ asks[x].ask.kind # "none" /\ asks[x].answer = Nothing
+        THEN [asks[x] EXCEPT !.answer = [kind |-> kind, gen |-> gen, value |-> value]]
+        ELSE asks[x]]
+
+Answered(c, x, kind, gen, value) == AnswerAll(c, {x}, kind, gen, value)
 
 \* A JoinGroup that nobody has taken up.  Who has joined already, as the state says, is told so.
 TakeJoin(c, x) ==
@@ -170,24 +178,21 @@ TakeJoin(c, x) ==
            told == /\ x \in r.seats
                    /\ r.phase = "Completing" \/ (r.phase = "Stable" /\ r.leader # x)
        IN  IF told
-           THEN /\ asks' = Answered(x, "joined", r.gen, r.leader)
+           THEN /\ asks' = Answered(c, x, "joined", r.gen, r.leader)
                 /\ UNCHANGED co
            ELSE /\ co' = [co EXCEPT ![c] =
                     [@ EXCEPT !.phase = "Preparing", !.seats = @ \cup {x}, !.joined = @ \cup {x},
                               !.synced = {}]]
                 \* Who waits for an assignment is told that a rebalance has begun.
-                /\ asks' = [y \in Clients |->
-                                IF y \in r.synced
-                                THEN [asks[y] EXCEPT !.answer =
-                                        [kind |-> "again", gen |-> 0, value |-> None]]
-                                ELSE asks[y]]
+                /\ asks' = AnswerAll(c, r.synced, "again", 0, None)
     /\ UNCHANGED <<zk, cl, left, decided, given, bad>>
 
 \* All have joined, or it was waited for long enough: the next generation.
 Complete(c) ==
     /\ Works(c) /\ co[c].phase = "Preparing"
-    \* Who does not join is out when its time is over; it lives, so it is waited for.
-    /\ \A x \in co[c].seats \ co[c].joined : cl[x].st = "dead"
+    \* Who does not join is out when its time is over.  That one that lives is too slow is a fault.
+    /\ \/ (\A x \in co[c].seats \ co[c].joined : cl[x].st = "dead") /\ UNCHANGED left
+       \/ Spend("slow")
     /\ LET r == co[c]
            g == r.highest + 1
        IN  IF r.joined = {}
@@ -201,13 +206,8 @@ Complete(c) ==
                               !.pend = [what |-> "Completing", gen |-> g, leader |-> l,
                                         members |-> r.joined, has |-> None, there |-> FALSE]]]
     /\ asks' = IF WrittenBeforeJoined THEN asks
-               ELSE [x \in Clients |->
-                        IF x \in co[c].joined /\ co'[c].pend.what = "Completing"
-                        THEN [asks[x] EXCEPT !.answer =
-                                [kind |-> "joined", gen |-> co'[c].pend.gen,
-                                 value |-> co'[c].pend.leader]]
-                        ELSE asks[x]]
-    /\ UNCHANGED <<zk, cl, left, decided, given, bad>>
+               ELSE AnswerAll(c, co[c].joined, "joined", co'[c].pend.gen, co'[c].pend.leader)
+    /\ UNCHANGED <<zk, cl, decided, given, bad>>
 
 \* A SyncGroup.  The leader's brings the assignment, which is written.
 TakeSync(c, x) ==
@@ -216,9 +216,9 @@ TakeSync(c, x) ==
     /\ LET r == co[c]
            ask == asks[x].ask
        IN  IF x \notin r.seats \/ ask.gen # r.gen \/ r.phase \in {"Preparing", "Empty"}
-           THEN asks' = Answered(x, "again", 0, None) /\ UNCHANGED co
+           THEN asks' = Answered(c, x, "again", 0, None) /\ UNCHANGED co
            ELSE IF r.phase = "Stable"
-           THEN asks' = Answered(x, "assigned", r.gen, r.has) /\ UNCHANGED co
+           THEN asks' = Answered(c, x, "assigned", r.gen, r.has) /\ UNCHANGED co
            ELSE /\ co' = [co EXCEPT ![c].synced = @ \cup {x},
                                     ![c].pend =
                             IF r.leader = x
@@ -226,7 +226,7 @@ TakeSync(c, x) ==
                                   members |-> r.seats, has |-> ask.value, there |-> FALSE]
                             ELSE None]
                 /\ asks' = IF r.leader = x /\ ~WrittenBeforeAssigned
-                           THEN Answered(x, "assigned", r.gen, ask.value) ELSE asks
+                           THEN Answered(c, x, "assigned", r.gen, ask.value) ELSE asks
     /\ UNCHANGED <<zk, cl, left, decided, given, bad>>
 
 \* A member is silent for its session timeout (dead), or brings no SyncGroup in time.
@@ -234,10 +234,7 @@ Silent(c, x) ==
     /\ Works(c) /\ x \in co[c].seats /\ cl[x].st = "dead" /\ co[c].phase # "Preparing"
     /\ co' = [co EXCEPT ![c] =
                 [@ EXCEPT !.phase = "Preparing", !.seats = @ \ {x}, !.joined = {}, !.synced = {}]]
-    /\ asks' = [y \in Clients |->
-                    IF y \in co[c].synced
-                    THEN [asks[y] EXCEPT !.answer = [kind |-> "again", gen |-> 0, value |-> None]]
-                    ELSE asks[y]]
+    /\ asks' = AnswerAll(c, co[c].synced, "again", 0, None)
     /\ UNCHANGED <<zk, cl, left, decided, given, bad>>
 
 \* The multi arrives: check of the epoch's node, and the state.
@@ -272,11 +269,7 @@ Written(c) ==
        IN  /\ co' = [co EXCEPT ![c] =
                 [@ EXCEPT !.pend = None, !.phase = w.what, !.gen = w.gen, !.has = w.has,
                           !.joined = {}, !.synced = {}]]
-           /\ asks' = [x \in Clients |->
-                        IF x \in told /\ asks[x].ask.kind # "none" /\ asks[x].answer = Nothing
-                        THEN [asks[x] EXCEPT !.answer =
-                                [kind |-> kind, gen |-> w.gen, value |-> value]]
-                        ELSE asks[x]]
+           /\ asks' = AnswerAll(c, told, kind, w.gen, value)
     /\ UNCHANGED <<zk, cl, left, decided, given, bad>>
 
 CrashCoordinator(c) ==

@@ -57,7 +57,6 @@ NewMember ==
      cur |-> None,       \* the command that it carries out
      todo |-> {},        \* what of a start is free, by its reading
      doubt |-> FALSE,    \* does not know how a write ended
-     seen |-> 0,         \* highest epoch that it has seen under this registration
      done |-> 0,         \* epoch of the latest command that it has carried out
      pos |-> [p \in Partitions |-> 0],  \* next record to hand out
      ans |-> FALSE]      \* the answer to a start's ack is under way
@@ -158,7 +157,7 @@ Join(m) ==
     /\ NewNamePerSession \/ \A x \in Members : ~zk.reg[x]
     /\ zk' = [zk EXCEPT !.sess[m] = TRUE, !.reg[m] = TRUE]
     /\ mem' = [mem EXCEPT ![m] =
-                [NewMember EXCEPT !.st = "in", !.lease = TRUE, !.seen = zk.epoch]]
+                [NewMember EXCEPT !.st = "in", !.lease = TRUE]]
     /\ UNCHANGED <<co, late, left, bad>>
 
 \* An idle member proves its membership by a multi that holds the check alone.
@@ -191,10 +190,13 @@ SeeExpiry(m) ==
 (***************************************************************************)
 (* Members: commands.                                                      *)
 (***************************************************************************)
+\* Where a term may begin again (without the rule) it matters what was done in it before.
+Done(k) == IF DropStateClosesSession THEN 0 ELSE k.epoch
+
 \* Take a command up, and for a start read the partitions: what is free, and what is mine already.
 TakeUp(m, k) ==
     /\ Writes(m) /\ mem[m].lease /\ mem[m].cur = None
-    /\ k \in zk.cmds[m] /\ ~k.old /\ k.epoch >= mem[m].seen
+    /\ k \in zk.cmds[m] /\ ~k.old
     /\ ~(k.again /\ mem[m].done = k.epoch)
     /\ LET free == {p \in k.parts : zk.owner[p] = None}
            mine == {p \in k.parts : zk.owner[p] = m} \ mem[m].held
@@ -202,11 +204,11 @@ TakeUp(m, k) ==
            read == free \cup adopted
        IN  IF k.kind = "stop"
            THEN /\ mem' = [mem EXCEPT ![m] =
-                            [@ EXCEPT !.cur = k, !.seen = k.epoch,
+                            [@ EXCEPT !.cur = k,
                                       !.giving = @ \cup (k.parts \cap mem[m].held)]]
                 /\ UNCHANGED zk
            ELSE /\ mem' = [mem EXCEPT ![m] =
-                            [@ EXCEPT !.cur = k, !.seen = k.epoch, !.todo = free,
+                            [@ EXCEPT !.cur = k, !.todo = free,
                                       !.held = @ \cup adopted,
                                       !.pos = [p \in Partitions |->
                                                 IF p \in read THEN zk.off[p] ELSE @[p]]]]
@@ -234,7 +236,7 @@ Broken(m, values) ==
 
 Stopped(r) ==
     [r EXCEPT !.held = @ \ r.cur.parts, !.giving = @ \ r.cur.parts, !.cur = None,
-              !.done = r.cur.epoch, !.lease = TRUE,
+              !.done = Done(r.cur), !.lease = TRUE,
               !.pos = [p \in Partitions |-> IF p \in r.cur.parts THEN 0 ELSE @[p]]]
 
 CheckedAck(m) == ~AckChecksRegistration \/ IsRegistered(m)
@@ -273,7 +275,7 @@ StartHappens(m) ==
                          !.knows = [p \in Partitions |-> IF p \in new THEN {m} ELSE @[p]]]
 
 Started(r) ==
-    [r EXCEPT !.held = @ \cup r.todo, !.todo = {}, !.cur = None, !.done = r.cur.epoch]
+    [r EXCEPT !.held = @ \cup r.todo, !.todo = {}, !.cur = None, !.done = Done(r.cur)]
 
 AckStart(m) ==
     /\ Writes(m) /\ mem[m].cur # None /\ mem[m].cur.kind = "start"
@@ -524,8 +526,11 @@ SeeEndOfTerm(c) ==
     /\ Drop(c)
     /\ UNCHANGED <<mem, late, left, bad>>
 
+\* (Of one that stands by nobody would notice.)
+MayFail(c) == co[c].st \in {"leads", "unsure"} /\ ~co[c].away
+
 CrashCoordinator(c) ==
-    /\ co[c].st # "dead" /\ Spend("ccrash")
+    /\ MayFail(c) /\ Spend("ccrash")
     /\ co' = [co EXCEPT ![c] = [NewCoordinator EXCEPT !.st = "dead", !.pend = co[c].pend,
                                                      !.epoch = co[c].epoch, !.fence = co[c].fence]]
     /\ UNCHANGED <<zk, mem, late, bad>>
@@ -537,7 +542,7 @@ RestartCoordinator(c) ==
     /\ UNCHANGED <<mem, late, left, bad>>
 
 PauseCoordinator(c) ==
-    /\ co[c].st # "dead" /\ ~co[c].away /\ Spend("cpause")
+    /\ MayFail(c) /\ Spend("cpause")
     /\ co' = [co EXCEPT ![c].away = TRUE]
     /\ UNCHANGED <<zk, mem, late, bad>>
 
@@ -559,7 +564,10 @@ ResumeCoordinator(c) ==
 (* Coordinators: decisions.  What is decided from what was read is a write *)
 (* under way (`pend`), which arrives later, whatever happened meanwhile.   *)
 (***************************************************************************)
-Decides(c) == co[c].st = "leads" /\ CanAct(c) /\ co[c].pend = None
+\* (What is decided after the fence has moved fails for certain.)
+Decides(c) ==
+    /\ co[c].st = "leads" /\ CanAct(c) /\ co[c].pend = None
+    /\ zk.version = co[c].fence \/ ~EpochFence
 
 Registered == {m \in Members : zk.reg[m]}
 

@@ -97,7 +97,7 @@ REMOVED = (
     Removed("EpochFence", "L1", _faults(CoordinatorPauses=1), CLIENT_LED),
     Removed("GenerationGoesOn", "L1", _faults(CoordinatorCrashes=1), CLIENT_LED),
     Removed("RequestsStay", "L5", _faults(CoordinatorCrashes=1), CLIENT_LED),
-    Removed("CommitChecksState", "FencedCommits", _faults(Commits=1, ClientCrashes=1), CLIENT_LED),
+    Removed("CommitChecksState", "FencedCommits", _faults(Commits=1, SlowClients=1), CLIENT_LED),
 )
 BASE = {COORDINATION: "none", CLIENT_LED: "led-none"}
 """Configurations without any fault, from which worlds of removed rules are made."""
