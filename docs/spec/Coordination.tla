@@ -15,6 +15,7 @@ CONSTANTS
     Members, Partitions, Coordinators,  \* model values
     None,                               \* a model value: nobody, nothing
     Late,                               \* a model value: a commit that is still on its way
+    Sticky,                             \* targets move no more than they must
     MaxOffset,                          \* records 0 .. MaxOffset-1 of each partition
     \* How often each fault may happen.
     MemberCrashes, MemberPauses, CoordinatorCrashes, CoordinatorPauses,
@@ -469,6 +470,15 @@ FillEpoch(c) ==
                             !.top = IF filled > @ THEN filled ELSE @]
     /\ UNCHANGED <<mem, co, late, left, bad>>
 
+\* What others have under way, and would do, fails from now on.
+Others(c, mine) ==
+    [d \in Coordinators |->
+        IF d = c THEN mine
+        ELSE IF EpochFence
+        THEN [co[d] EXCEPT !.pend = None, !.noted = {}, !.young = {}, !.made = None,
+                           !.target = NewCoordinator.target]
+        ELSE co[d]]
+
 Elected(c) ==
     LET e == co[c].read + 1
     IN  /\ zk' = [zk EXCEPT !.leader = c, !.leads = e, !.epoch = e, !.version = @ + 1,
@@ -480,10 +490,10 @@ Run(c) ==
     /\ co[c].st = "stood" /\ CanAct(c)
     /\ LET wins == zk.leader = None /\ (zk.version = co[c].readv \/ ~ElectionChecksVersion)
        IN  \/ /\ wins /\ Elected(c)
-              /\ \/ /\ co' = [co EXCEPT ![c] = Term(c, @.read + 1, zk.version + 1, FALSE)]
+              /\ \/ /\ co' = Others(c, Term(c, co[c].read + 1, zk.version + 1, FALSE))
                     /\ UNCHANGED left
                  \/ /\ Spend("lost")
-                    /\ co' = [co EXCEPT ![c].st = "unsure"]
+                    /\ co' = Others(c, [co[c] EXCEPT !.st = "unsure"])
            \/ /\ ~wins
               /\ \/ /\ co' = StandsBy(c) /\ UNCHANGED left
                  \/ /\ Spend("lost")
@@ -571,21 +581,30 @@ Decides(c) ==
 
 Registered == {m \in Members : zk.reg[m]}
 
-\* Any balanced assignment: no assignor of the product makes another.  Nothing in a paused group.
+Moves(t) == Cardinality({p \in Partitions : zk.owner[p] \in Registered /\ t[p] # zk.owner[p]})
+
+\* Any balanced assignment, or those of them that move least.  Nothing in a paused group.
 Targets ==
     IF zk.paused \/ Registered = {} THEN {[p \in Partitions |-> None]}
-    ELSE {t \in [Partitions -> Registered] :
-            \A m, n \in Registered :
-                Cardinality({p \in Partitions : t[p] = m})
-                    <= Cardinality({p \in Partitions : t[p] = n}) + 1}
+    ELSE LET balanced ==
+                {t \in [Partitions -> Registered] :
+                    \A m, o \in Registered :
+                        Cardinality({p \in Partitions : t[p] = m})
+                            <= Cardinality({p \in Partitions : t[p] = o}) + 1}
+         IN  {t \in balanced : Sticky => \A u \in balanced : Moves(t) <= Moves(u)}
 
 \* Members came or went, or an operator has paused or resumed the group: another target.
-Retarget(c) ==
-    /\ Decides(c)
-    /\ co[c].made # <<Registered, zk.paused>>
-    /\ \E t \in Targets :
-          co' = [co EXCEPT ![c].target = t, ![c].made = <<Registered, zk.paused>>]
-    /\ UNCHANGED <<zk, mem, late, left, bad>>
+Now == <<Registered, zk.paused>>
+Retarget(c) == co[c].made # Now
+
+\* By which targets it may decide: a while after a change, still by the one before.
+Aims(c) ==
+    (IF co[c].made = None THEN {} ELSE {<<co[c].target, co[c].made>>})
+    \cup (IF Retarget(c) THEN {<<t, Now>> : t \in Targets} ELSE {})
+
+Send(c, m, k, aim) ==
+    co' = [co EXCEPT ![c].pend = [op |-> "send", m |-> m, p |-> None, k |-> k, old |-> FALSE],
+                     ![c].target = aim[1], ![c].made = aim[2]]
 
 Pend(c, op, m, p, k) ==
     co' = [co EXCEPT ![c].pend = [op |-> op, m |-> m, p |-> p, k |-> k, old |-> FALSE]]
@@ -636,11 +655,12 @@ BeingStarted(p) == \E m \in Members : \E k \in zk.cmds[m] : k.kind = "start" /\ 
 \* Per member without an outstanding command: stop what it owns and shall not, else start what it
 \* shall own and is free.
 DecideCommand(c, m) ==
-    /\ Decides(c) /\ zk.reg[m] /\ co[c].made # None
+    /\ Decides(c) /\ zk.reg[m]
     /\ \A n \in Members : \A k \in zk.cmds[n] :
           IsStale(c, n, k) => (~CleansOlderCommands /\ ~k.old /\ zk.reg[n])
     /\ OneCommand => Live(c, m) = {}
-    /\ LET t == co[c].target
+    /\ \E aim \in Aims(c) :
+       LET t == aim[1]
            wrong == {p \in Partitions : zk.owner[p] = m /\ t[p] # m}
            busy(p) == IF CleansOlderCommands THEN BeingStarted(p)
                       ELSE \E n \in Members : \E k \in Live(c, n) :
@@ -650,9 +670,9 @@ DecideCommand(c, m) ==
                       /\ ~busy(p) \/ ~StartBarrier
            ready == {p \in Partitions : t[p] = m /\ free(p)}
        IN  \/ /\ wrong # {}
-              /\ Pend(c, "send", m, None, Command("stop", wrong, c))
+              /\ Send(c, m, Command("stop", wrong, c), aim)
            \/ /\ wrong = {} /\ ready # {}
-              /\ Pend(c, "send", m, None, Command("start", ready, c))
+              /\ Send(c, m, Command("start", ready, c), aim)
     /\ UNCHANGED <<zk, mem, late, left, bad>>
 
 (***************************************************************************)
@@ -747,7 +767,7 @@ MemberActs(m) ==
 CoordinatorActs(c) ==
     \/ Stand(c) \/ FillEpoch(c) \/ Run(c) \/ ReadBack(c) \/ FindItself(c) \/ SeeEndOfTerm(c)
     \/ RestartCoordinator(c) \/ ResumeCoordinator(c) \/ CoordinatorSessionEnds(c)
-    \/ Retarget(c) \/ ArriveWrite(c) \/ DecideAskedEviction(c)
+    \/ ArriveWrite(c) \/ DecideAskedEviction(c)
     \/ \E m \in Members :
           DecideClean(c, m) \/ DecideEvict(c, m) \/ NoteOrphans(c, m) \/ DecideCommand(c, m)
     \/ \E p \in Partitions : DecideFree(c, p)
@@ -840,7 +860,7 @@ Fair ==
           /\ WF_vars(FindItself(c)) /\ WF_vars(SeeEndOfTerm(c)) /\ WF_vars(ResumeCoordinator(c))
           /\ WF_vars(RestartCoordinator(c))
           /\ WF_vars(co[c].st = "dead" /\ CoordinatorSessionEnds(c))
-          /\ WF_vars(Retarget(c)) /\ WF_vars(ArriveWrite(c)) /\ WF_vars(DecideAskedEviction(c))
+          /\ WF_vars(ArriveWrite(c)) /\ WF_vars(DecideAskedEviction(c))
           /\ \A m \in Members :
                 /\ WF_vars(NoteOrphans(c, m)) /\ WF_vars(DecideCommand(c, m))
                 /\ WF_vars(DecideClean(c, m)) /\ WF_vars(DecideEvict(c, m))
