@@ -72,9 +72,12 @@ Free(p) ==
 (***************************************************************************)
 (* Members.                                                                *)
 (***************************************************************************)
+\* (Who registers a second time in one session, since the first was deleted, has another
+\* registration: commands for the first are void.)
 Register(m) ==
     /\ m \notin n.reg
-    /\ n' = [n EXCEPT !.reg = @ \cup {m}]
+    /\ n' = [n EXCEPT !.reg = @ \cup {m},
+                      !.cmds = {IF k.m = m THEN [k EXCEPT !.old = TRUE] ELSE k : k \in @}]
 
 \* A session ends: all that is ephemeral goes at once.  Commands stay, for nobody.
 SessionOver(m) ==

@@ -209,6 +209,8 @@ class Recorder:
             self.members[txn.session] = Known(name, txn.session, after.czxid)
             return self._event("register", m=f'"{name}"')
         known.incarnation = after.czxid
+        if not any(place.kind == "ids" and b and not a for place, b, a in mine):
+            return self._event("register", m=f'"{known.name}"')
         gone = [self._path(place) for place, b, a in mine if place.kind == "command" and a is None]
         ids = [str(self.commands.pop(path)) for path in gone if path in self.commands]
         known_ids = "{" + ", ".join(ids) + "}"

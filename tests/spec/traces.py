@@ -14,8 +14,30 @@ from tests.spec.record import STRANGER, Recorder, recorded
 from tests.spec.tlc import check
 
 RUNS_AT_ONCE = 25
-MIXES_COVERED = (DEFAULT, "coordinators", "members", "network", "ensemble", "failsafe", "static")
-"""Those whose events Transactions has: not the ones with old consumers, clients or brokers."""
+MIXES_COVERED = (
+    DEFAULT,
+    "coordinators",
+    "members",
+    "network",
+    "ensemble",
+    "failsafe",
+    "static",
+    "eager",
+    "topics",
+    "operators",
+    "storm",
+    "wide",
+    "clocks",
+    "full",
+    "moments",
+    "commits",
+    "roles",
+    "wire",
+    "isolated",
+)
+"""Those whose events Transactions has: not the ones with old consumers (`mixed`), with groups whose
+leader is a client (`led`, `change`), or with another source of topics (`sources`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
