@@ -115,12 +115,12 @@ def _holds(one: Configuration, given: argparse.Namespace) -> list[str]:
     return [f"{one.name}: {said.broken} does not hold"] if said.broken else []
 
 
-def removed_text(rule: Removed) -> str:
-    """The configuration in which this rule is not in force, and only what it must break is asked
-    for.
+def removed_text(rule: Removed, in_force: bool = False) -> str:
+    """The configuration in which this rule is not in force (or is), and only what it must break is
+    asked for.
     """
     text = (SPEC / f"{BASE[rule.module]}.cfg").read_text()
-    text = setting(text, {**rule.world, rule.rule: "FALSE"})
+    text = setting(text, {**rule.world, rule.rule: "TRUE" if in_force else "FALSE"})
     if rule.breaks in LIVENESS:
         return promising(text, (), (rule.breaks,))
     return promising(text, (rule.breaks,), ())
@@ -135,6 +135,9 @@ def _is_needed(rule: Removed, given: argparse.Namespace) -> list[str]:
         return [f"without {rule.rule}: TLC gave no answer: {said.failure}"]
     if not said.broken:
         return [f"without {rule.rule} {rule.breaks} holds all the same"]
+    control = check(rule.module, removed_text(rule, True), given.workers, given.memory)
+    if control.broken or control.failure:
+        return [f"with {rule.rule} {rule.breaks} does not hold either: {control.failure}"]
     return []
 
 

@@ -29,13 +29,16 @@ class Configuration:
 CONFIGURATIONS = (
     Configuration("small", COORDINATION, "small"),
     Configuration("offsets", COORDINATION, "small"),
-    Configuration("led-small", CLIENT_LED, "small"),
-    Configuration("live", COORDINATION, "small"),
+    Configuration("operators", COORDINATION, "small"),
+    Configuration("refines", COORDINATION, "small"),
+    Configuration("live-elections", COORDINATION, "small"),
+    Configuration("live-doubt", COORDINATION, "small"),
     Configuration("led-live", CLIENT_LED, "small"),
+    Configuration("live", COORDINATION, "medium"),
+    Configuration("elections", COORDINATION, "medium"),
     Configuration("medium", COORDINATION, "medium"),
-    Configuration("operators", COORDINATION, "medium"),
     Configuration("led-medium", CLIENT_LED, "medium"),
-    Configuration("large", COORDINATION, "large"),
+    Configuration("full", COORDINATION, "medium"),
     Configuration("led-large", CLIENT_LED, "large"),
 )
 

@@ -94,7 +94,9 @@ def _follow(recorders: Sequence[Recorder]) -> str:
         f"    Partitions = {{{', '.join(partitions)}}}\n"
     )
     assert f'"{STRANGER}"' not in members
-    said = check("Traces", configuration, deadlocks=True, beside={"Recorded.tla": recorded(recorders)})
+    said = check(
+        "Traces", configuration, deadlocks=True, beside={"Recorded.tla": recorded(recorders)}
+    )
     if said.failure:
         return said.failure
     if not said.broken:
