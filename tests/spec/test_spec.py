@@ -16,6 +16,8 @@ from tests.spec.traces import record
 from zkcoord.errors import StackError
 
 HERE = Path(__file__).parents[2]
+# TLC takes a second where the processors are free
+pytestmark = pytest.mark.timeout(900)
 
 
 def _missing() -> str:

@@ -19,6 +19,7 @@ REFUSED = {
     "no_one_command": 4,
 }
 SEED_OF_ALL = 2
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.usefixtures("model_checker")
