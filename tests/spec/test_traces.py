@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spec.test_spec import model_checker  # noqa: F401 (a fixture)
 from tests.spec.traces import MIXES_COVERED, check_traces
 
 # Weakened systems of tests/sim/variants.py, and a seed of the mix `default` that shows it.
