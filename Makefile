@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim spec mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -59,6 +59,9 @@ stress: setup ## the lease's and the data path's suites 200 times, while Python 
 
 sim: setup ## the simulator: make sim MIX=members SEEDS=2000 (MIX=all: every mix, python -m tests.sim --list-mixes)
 	@$(PY) -m tests.sim --mix $(MIX) --seeds $(SEEDS) --jobs $(JOBS)
+
+spec: setup ## the specification (docs/spec): TLC searches every schedule of small worlds, and again without each rule; the simulator's runs must follow it (minutes; SIZE=large: larger worlds; 4: TLC cannot be fetched)
+	@$(PY) -m tests.spec --workers $(JOBS) $(if $(SIZE),--size $(SIZE))
 
 mutate: setup ## one small change at a time in both cores and in what reads and writes znodes: what do the tests not notice? (an hour and a half; DAYS=7: files changed since; IN=zkcoord/core/target.py: one)
 	@$(PY) -m tests.mutate --jobs $(JOBS) $(if $(DAYS),--changed $(DAYS)) $(IN)
@@ -163,6 +166,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	@failed=""; \
 	$(PY) -m pytest --hypothesis-profile=roaming -n $(JOBS) $(TESTS) || failed="$$failed tests"; \
 	$(PY) -m tests.sim --mix all --seeds 2000 --fresh --jobs $(JOBS) || failed="$$failed simulator"; \
+	$(PY) -m tests.spec --size large --seeds 200 --workers $(JOBS) || test $$? -eq 4 || failed="$$failed spec"; \
 	$(PY) -m tests.harness.stress || failed="$$failed stress"; \
 	$(PY) -m tests.mutate --jobs $(JOBS) --changed 7 || failed="$$failed mutate"; \
 	$(PY) -m tests.bench.side --quick || failed="$$failed bench"; \

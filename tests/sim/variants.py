@@ -212,7 +212,7 @@ def _started_at_once(
             and want is not None
             and want.member in self.members
             and want.member != member
-            and tp not in self.starting
+            and tp not in self.start_pending
         ):
             return PartitionPlace.ASSIGNABLE, want.member
         return place, member
@@ -516,6 +516,7 @@ _ALL = (
         "no_stop_barrier",
         "a partition is started elsewhere before its stop was acked",
         (Patch(GroupView, "_judge", _started_at_once),),
+        by=("I7",),
     ),
     Variant(
         "no_stop_barrier_no_claims",
