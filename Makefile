@@ -64,7 +64,7 @@ mutate: setup ## one small change at a time in both cores and in what reads and 
 	@$(PY) -m tests.mutate --jobs $(JOBS) $(if $(DAYS),--changed $(DAYS)) $(IN)
 
 demo: setup ## a real group on a real broker, with every kind of trouble: about two minutes (FAST=1: less; KAFKA=4: the newest, with KRaft; CONSOLE=1: with a web page, left open; BREAK=lost|duplicate|two-owners|offset-back: must fail)
-	@$(PY) -m zkcoord.demo $(DEMO)
+	@$(PY) -m zkcoord.cli.main demo --reports build/reports $(DEMO)
 
 demo-spark: setup ## Spark applications that share a group, one joins, one is stopped, a JVM and the coordinator are killed; then the audit (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
 	@$(PY) -m zkcoord.demo.spark $(DEMO)
