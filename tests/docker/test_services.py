@@ -78,9 +78,7 @@ def unit(name: str) -> dict[str, str]:
 
 def started(name: str, environment: Mapping[str, str]) -> argparse.Namespace:
     """What the command of a unit is told, by its parser."""
-    line = re.sub(
-        r"\$(\w+)", lambda found: environment.get(found[1], ""), unit(name)["ExecStart"]
-    )
+    line = re.sub(r"\$(\w+)", lambda found: environment.get(found[1], ""), unit(name)["ExecStart"])
     program, command, *flags = shlex.split(line)
     assert Path(program).name == "zkcoord"
     parser = argparse.ArgumentParser()
