@@ -1,5 +1,5 @@
-"""What is installed, out of the lock files: as a list for others (CycloneDX), and compared with what
-is known of vulnerabilities.
+"""What is installed, out of the lock files: as a list for others (CycloneDX), and compared with
+what is known of vulnerabilities.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Wheels with and without the extension, built by this Python's own tools; what `make wheels` checks
-on them is broken once each.
+"""Wheels with and without the extension, built by this Python's own tools; and what `make wheels`
+checks, broken once each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The image's base has a digest, whoever names it; by a docker that only writes down what it is told."""
+"""The image's base has a digest, whoever names it; by a docker that only writes down what it is
+told.
+"""
 
 from __future__ import annotations
 

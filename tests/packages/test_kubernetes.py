@@ -1,4 +1,4 @@
-"""docker/kubernetes: to the schemas of Kubernetes, and to what the programs in the pods really do."""
+"""docker/kubernetes: to the schemas of Kubernetes, and to what the programs in the pods do."""
 
 from __future__ import annotations
 

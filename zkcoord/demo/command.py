@@ -29,9 +29,9 @@ DEVELOPERS_REPORTS = Path("build/reports")
 
 @dataclass(frozen=True)
 class DemoProgram:
-    """One of the demos. `called`: how it is called; `name` begins the names of its reports, which go
-    to `reports`; `tiny` says what `--tiny` leaves out; `paces` are the full, the fast and the tiny
-    one; `announce(options)` is a sentence about what is started, and how long it takes.
+    """One of the demos. `called`: how it is called; `name` begins the names of its reports, which
+    go to `reports`; `tiny` says what `--tiny` leaves out; `paces` are the full, the fast and the
+    tiny one; `announce(options)` is a sentence about what is started, and how long it takes.
     `prepare(options, say)` gets what the story (which it returns) needs before a server runs, and
     raises `ZkcoordError` for what is missing. `step_timeout_s`: the longest that a step may take;
     `has_spark`: there is a Spark application in it, which can be left out.
