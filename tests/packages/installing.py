@@ -25,8 +25,9 @@ def check_installed(wheel: Path, compiled: bool, folder: Path, say: Say) -> None
     new_environment(folder / "clean")
     programs = folder / "clean" / "bin"
     pinned = folder / "constraints.txt"
-    names = re.findall(r"^[\w.-]+==[\w.+!-]+", LOCK.read_text(encoding="utf-8"), re.M)
-    pinned.write_text("\n".join(names) + "\n", encoding="utf-8")
+    lines = LOCK.read_text(encoding="utf-8").splitlines()
+    named = [line.rstrip(" \\") for line in lines if re.match(r"[\w.-]+==", line)]
+    pinned.write_text("\n".join(named) + "\n", encoding="utf-8")
     path = {"PATH": str(programs), "CC": "no-compiler-here"}
     pip = [programs / "python", "-m", "pip"]
     wanted = f"{wheel}[{EXTRAS}]"
