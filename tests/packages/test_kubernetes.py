@@ -30,6 +30,7 @@ from zkcoord.core.assignment import ASSIGNORS
 WORKLOADS = {"Deployment", "StatefulSet"}
 ENDS_WITHIN_S = {"coordinator": STOP_DEADLINE_MS / 1000, "gateway": END_S, "console": 1.0}
 USER = 10001
+GATEWAY = "zkcoord-gateway-0.zkcoord-gateways.shop.svc"
 Document = dict[str, Any]
 
 
@@ -74,6 +75,11 @@ def started(container: Document) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     importlib.import_module(COMMANDS[command].module).add_parser(parser.add_subparsers())
     return parser.parse_args([command, *flags])
+
+
+def of_pod(text: str, name: str) -> str:
+    """With the variables that the kubelet puts in."""
+    return text.replace("$(POD_NAME)", name).replace("$(POD_NAMESPACE)", "shop")
 
 
 def test_what_a_schema_does_not_know_is_said(python: Path, tmp_path: Path) -> None:
@@ -165,8 +171,10 @@ def test_what_pods_are_told_is_taken(documents: list[Document]) -> None:
             assert coordinator_settings(settings, tuple(ASSIGNORS), {"HOME": "/x"}).http is not None
         elif name == "gateway":
             (advertised,) = (e for e in container["env"] if e["name"] == "ZKCOORD_ADVERTISE")
-            settings = resolve(Use.GATEWAY, args, {**env, "ZKCOORD_ADVERTISE": advertised["value"]})
-            assert gateway_options(settings).http is not None
+            called = of_pod(advertised["value"], "zkcoord-gateway-0")
+            settings = resolve(Use.GATEWAY, args, {**env, "ZKCOORD_ADVERTISE": called})
+            options = gateway_options(settings)
+            assert options.http is not None and options.host == called == GATEWAY
         else:
             resolve(Use.GROUPS, args, env)
 
