@@ -16,7 +16,7 @@ EXTRAS = "cli,console,librdkafka"
 OF_EXTRAS = {"pyspark", "pyarrow", "pandas", "opentelemetry", "puresasl", "matplotlib"}
 """What modules may lack that belong to extras which are not installed here."""
 LOCK = ROOT / "docker" / "image.lock"
-MODULES_MIN = 300
+MODULES_MIN, COMMANDS_MIN = 600, 12
 
 
 def check_installed(wheel: Path, compiled: bool, folder: Path, say: Say) -> None:
@@ -36,6 +36,8 @@ def check_installed(wheel: Path, compiled: bool, folder: Path, say: Say) -> None
     commands = re.findall(
         r"^ {4}(\w[\w-]*) {2,}", run([programs / "zkcoord", "--help"], folder, path), re.M
     )
+    if len(commands) < COMMANDS_MIN:
+        raise PackagingError(f"zkcoord --help names {commands}")
     for command in commands:
         run([programs / "zkcoord", command, "--help"], folder, path)
     found = json.loads(run([programs / "python", "-I", HERE / "probe.py"], folder, path))
@@ -59,7 +61,8 @@ def run_demo(built: Built, python: Path, folder: Path, say: Say) -> None:
         place = folder / wheel.stem
         place.mkdir(parents=True)
         more = {"PIPX_HOME": str(folder / "pipx")}
-        pipx = [python, "-m", "pipx", "run", "--no-cache", "--spec", f"{wheel}[demo]"]
+        spec = f"zkcoord[demo] @ {wheel.as_uri()}"
+        pipx = [python, "-m", "pipx", "run", "--no-cache", "--spec", spec]
         said = run([*pipx, "zkcoord", "demo", "--fast", "--no-live"], place, more)
         lines = said.strip().splitlines()
         report = place / "zkcoord-demo" / "demo.json"
