@@ -151,8 +151,9 @@ def _only(folder: Path, pattern: str) -> Path:
 
 
 def _names(wheel: Path) -> set[str]:
-    """What is in it, but for what says so."""
-    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    """The files in it, but for those that say so."""
+    names = zipfile.ZipFile(wheel).namelist()
+    return {name for name in names if ".dist-info/" not in name and not name.endswith("/")}
 
 
 def told(shown: str) -> str:
