@@ -17,7 +17,7 @@ LOCKS = {"image": "docker/image.lock", "development": ".ci/test.lock"}
 FORMAT = "1.6"
 SERVICES = ("pypi", "osv")
 AUDITED = 0, 1
-NAMED_MAX = 20
+NAMED_MAX, SAID_CHARS_MAX = 20, 200
 
 
 def list_all(python: Path, out: Path, say: Say) -> None:
@@ -79,12 +79,18 @@ def _asked(python: Path, lock: Path, folder: Path) -> dict[str, Any]:
         asked = [*tool, "--vulnerability-service", service, "--require-hashes", "-r", lock]
         try:
             run([*asked, "--format", "json", "--output", path], folder, good=AUDITED)
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, PackagingError) as error:
-            said = str(error).strip().splitlines()[-1]
+            said = str(error).strip().splitlines()[-1][-SAID_CHARS_MAX:]
             continue
-        assert isinstance(found, dict)
-        return found
+        # what it could not ask about pip-audit leaves out, and takes the rest for clean
+        left_out = [p for p in found["dependencies"] if "vulns" not in p]
+        if not left_out:
+            return found
+        said = str(left_out[0].get("skip_reason"))[:SAID_CHARS_MAX]
+        if len(left_out) < len(found["dependencies"]):
+            names = ", ".join(p["name"] for p in left_out[:NAMED_MAX])
+            raise PackagingError(f"{lock.name}: not compared with what is known: {names} ({said})")
     raise MissingToolError(
         "nobody was asked for known vulnerabilities: neither PyPI's nor OSV's list of them can be"
         f" reached from here ({said}): run python -m tests.packages audit where it can"

@@ -17,6 +17,8 @@ from zkcoord import __version__
 
 CLEAN = {"dependencies": [{"name": "kazoo", "version": "2.11.0", "vulns": []}]}
 KNOWN = {"dependencies": [{"name": "kazoo", "version": "2.11.0", "vulns": [{"id": "CVE-1"}]}]}
+SKIPPED = {"dependencies": [{"name": "kazoo", "skip_reason": "not found, not audited"}]}
+"""As pip-audit says it with exit status 0, where an index answers and has no such list."""
 
 
 class FakeAudit:
@@ -70,9 +72,9 @@ def test_what_is_known_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         audited({"pypi": KNOWN}, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("broken", [None, "", "<html>"])
+@pytest.mark.parametrize("broken", [None, "", "<html>", SKIPPED])
 def test_where_one_cannot_be_reached_the_other_is_asked(
-    broken: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    broken: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, said = audited({"pypi": broken, "osv": CLEAN}, tmp_path, monkeypatch)
     assert fake.asked == ["pypi", "osv"] * len(listing.LOCKS) and len(said) == len(listing.LOCKS)
@@ -83,6 +85,14 @@ def test_where_nobody_can_be_reached_nothing_is_claimed(
 ) -> None:
     with pytest.raises(MissingToolError, match="nobody was asked.*no such host"):
         audited({"pypi": None, "osv": None}, tmp_path, monkeypatch)
+
+
+def test_what_was_left_out_is_not_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingToolError, match="not found, not audited"):
+        audited({"pypi": SKIPPED, "osv": SKIPPED}, tmp_path, monkeypatch)
+    some = {"dependencies": CLEAN["dependencies"] + SKIPPED["dependencies"]}
+    with pytest.raises(PackagingError, match="not compared .*kazoo"):
+        audited({"pypi": some}, tmp_path, monkeypatch)
 
 
 def test_a_list_says_what_it_is_a_list_of() -> None:
