@@ -72,7 +72,7 @@ def audit(python: Path, folder: Path, say: Say) -> None:
 
 def _asked(python: Path, lock: Path, folder: Path) -> dict[str, Any]:
     """What pip-audit found."""
-    said = ""
+    said: list[str] = []
     for service in SERVICES:
         path = folder / f"{lock.name}-{service}.json"
         tool = [python, "-m", "pip_audit", "--progress-spinner", "off", "--disable-pip"]
@@ -80,18 +80,22 @@ def _asked(python: Path, lock: Path, folder: Path) -> dict[str, Any]:
         try:
             run([*asked, "--format", "json", "--output", path], folder, good=AUDITED)
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, PackagingError) as error:
-            said = str(error).strip().splitlines()[-1][-SAID_CHARS_MAX:]
+        except (ValueError, PackagingError) as error:
+            said.append(f"{service}: {str(error).strip().splitlines()[-1][:SAID_CHARS_MAX]}")
+            continue
+        except OSError:
+            said.append(f"{service}: pip-audit ended without a report")
             continue
         # what it could not ask about pip-audit leaves out, and takes the rest for clean
         left_out = [p for p in found["dependencies"] if "vulns" not in p]
         if not left_out:
             return found
-        said = str(left_out[0].get("skip_reason"))[:SAID_CHARS_MAX]
+        why = str(left_out[0].get("skip_reason"))[:SAID_CHARS_MAX]
+        said.append(f"{service}: {why}")
         if len(left_out) < len(found["dependencies"]):
             names = ", ".join(p["name"] for p in left_out[:NAMED_MAX])
-            raise PackagingError(f"{lock.name}: not compared with what is known: {names} ({said})")
+            raise PackagingError(f"{lock.name}: not compared with what is known: {names} ({why})")
     raise MissingToolError(
         "nobody was asked for known vulnerabilities: neither PyPI's nor OSV's list of them can be"
-        f" reached from here ({said}): run python -m tests.packages audit where it can"
+        f" reached from here ({'; '.join(said)}): run python -m tests.packages audit where it can"
     )
