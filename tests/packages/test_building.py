@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packages import building
+from tests.packages import __main__, building
 from tests.packages.tools import ROOT, PackagingError, run
 
 pytestmark = pytest.mark.slow
@@ -87,6 +87,34 @@ def test_an_extension_that_is_required_and_cannot_be_built_is_no_wheel(
 def test_another_word_is_refused(source: Path, tmp_path: Path) -> None:
     with pytest.raises(PackagingError, match="ZKCOORD_EXTENSION is 'of'"):
         wheel(source, tmp_path, "of")
+
+
+def test_what_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is built, or what was built before is deleted."""
+    monkeypatch.setattr(__main__, "tools", lambda name: tmp_path / "bin" / "python")
+    (tmp_path / "kept").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
+        assert __main__.main(["wheels", "--out", str(tmp_path)]) == __main__.MISSING
+    assert "apt-get install python3-dev" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr("platform.machine", lambda: "riscv64")
+        assert __main__.main(["wheels", "--out", str(tmp_path)]) == __main__.MISSING
+    assert "this machine is riscv64" in capsys.readouterr().err
+    assert (tmp_path / "kept").exists()
+
+
+def test_tools_that_cannot_be_installed_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ZKCOORD_CACHE", str(tmp_path))
+    for name in ("PIP_NO_INDEX", "PIP_NO_CACHE_DIR"):
+        monkeypatch.setenv(name, "1")
+    assert __main__.main(["kubernetes"]) == __main__.MISSING
+    assert "tests/packages/kubernetes.lock cannot be installed" in capsys.readouterr().err
+    assert not list(tmp_path.rglob(".ready"))
 
 
 SHOWN = 'a.whl is consistent with the following platform tag: "{}". The wheel references ...'
