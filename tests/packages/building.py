@@ -49,7 +49,7 @@ def build(python: Path, folder: Path, out: Path, say: Say) -> Built:
     """Build into `out`, which is emptied before. `python` is that of the tools; `folder` holds what
     is needed meanwhile. Raises `MissingToolError`, `PackagingError`.
     """
-    compiler = _compiler(python)
+    compiler = _compiler(python, folder)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     epoch = {"SOURCE_DATE_EPOCH": _commit_time()}
@@ -98,8 +98,10 @@ def sums(built: Built) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compiler(python: Path) -> dict[str, str]:
-    """The variables by which setuptools compiles. Raises `MissingToolError`."""
+def _compiler(python: Path, folder: Path) -> dict[str, str]:
+    """The variables by which setuptools compiles; `folder` is kept until it has. Raises
+    `MissingToolError`.
+    """
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if not header.is_file():
         raise MissingToolError(
@@ -118,11 +120,24 @@ def _compiler(python: Path) -> dict[str, str]:
     return {
         "CC": compile_it,
         "LDSHARED": f"{compile_it} -shared",
-        "CFLAGS": "-g0",
+        "CFLAGS": f"-g0 {_of_this_machine(header.parent, folder)}".strip(),
         "LDFLAGS": "-s",
         "ZIG_GLOBAL_CACHE_DIR": cache,
         "ZIG_LOCAL_CACHE_DIR": cache,
     }
+
+
+def _of_this_machine(headers: Path, folder: Path) -> str:
+    """Debian keeps Python's pyconfig.h beside the system's headers, in a folder of the machine's
+    kind: an option that leads to it and to nothing else of the system's.
+    """
+    kind = str(sysconfig.get_config_var("MULTIARCH") or "")
+    there = headers.parent / kind / headers.name
+    if not kind or not (there / "pyconfig.h").is_file():
+        return ""
+    (folder / "headers" / kind).mkdir(parents=True)
+    (folder / "headers" / kind / headers.name).symlink_to(there)
+    return f"-I{folder / 'headers'}"
 
 
 def _tree(folder: Path) -> Path:
