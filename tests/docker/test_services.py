@@ -222,6 +222,18 @@ def test_the_compose_file_has_two_gateways_that_are_watched_where_they_serve() -
     assert int(grace_s) > END_S
 
 
+def test_the_compose_files_console_is_for_this_host_alone() -> None:
+    block = COMPOSE.partition("\n  console:\n")[2].partition("\n  consumer:\n")[0]
+    (command,) = re.findall(r"command: \[(.*)\]", block)
+    words = [word.strip().strip('"') for word in command.split(",")]
+    assert words[0] == "zkcoord"
+    parser = argparse.ArgumentParser()
+    importlib.import_module(COMMANDS[words[1]].module).add_parser(parser.add_subparsers())
+    port = parser.parse_args(words[1:]).listen.rpartition(":")[2]
+    assert f'ports: ["127.0.0.1:{port}:{port}"]' in block and f"127.0.0.1:{port}/static/" in block
+    assert COMPOSE.count("ports:") == 1
+
+
 def test_without_an_engine_docker_test_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
