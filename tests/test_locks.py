@@ -17,10 +17,13 @@ PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[\w,-]+\])?==([^\s;\\]+)(?: ; [^\\]
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?: \\)?$")
 LOCKS = {
     "docker/build.lock": None,
-    "docker/image.lock": ("cli", "sasl"),
+    "docker/image.lock": ("cli", "sasl", "console"),
     ".ci/test.lock": ("test", "cli"),
     ".ci/java.lock": None,
     "tests/gateway/aiokafka.lock": None,
+    "tests/packages/build.lock": None,
+    "tests/packages/kubernetes.lock": None,
+    "tests/packages/sbom.lock": None,
 }
 
 

@@ -168,7 +168,7 @@ def test_the_wheel_offers_the_extras(wheel: Path) -> None:
         for line in metadata.splitlines()
         if line.startswith("Provides-Extra: ")
     }
-    assert offered == {"cli", "console", "librdkafka", "otel", "sasl", "spark", "test"}
+    assert offered == {"cli", "console", "demo", "librdkafka", "otel", "sasl", "spark", "test"}
     assert "Requires-Python: >=3.10" in metadata
 
 

@@ -49,6 +49,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         ["coordinator", "step-down", "--help"],
         ["journal", "--help"],
         ["guard", "--help"],
+        ["demo", "--help"],
         ["check", "--help"],
         ["migrate", "--help"],
         ["migrate", "apply", "--help"],
@@ -60,7 +61,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert out.strip()
         if arguments[0] == "--version":
             assert out == f"zkcoord {__version__}\n"
-        elif arguments[0] in ("coordinator", "groups", "offsets", "journal"):
+        elif arguments[0] in ("coordinator", "groups", "offsets", "journal", "demo"):
             assert "examples:" in out, arguments
     assert main([]) == BAD_USE
 

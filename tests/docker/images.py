@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 NAME = "zkcoord-suite"
 BASE = "zkcoord-suite-base"
 PUBLIC_BASE = "debian:bookworm-slim"
+EXTRAS = "sasl,console"
 PACKAGES = ("python3-venv", "openjdk-17-jre-headless", "procps")
 SHIPPED = (
     "zkcoord",
@@ -67,7 +68,7 @@ def image(client: docker.DockerClient, folder: Path, say: Say) -> str:
             buildargs={
                 "BASE": base,
                 "LOCK": "",  # wheels of this machine have other hashes
-                "EXTRAS": "sasl",
+                "EXTRAS": EXTRAS,
                 "PIP_ARGS": "--no-index --find-links /src/wheels",
             },
         )
@@ -78,7 +79,7 @@ def image(client: docker.DockerClient, folder: Path, say: Say) -> str:
 
 
 def _wheels(folder: Path) -> None:
-    """Everything that `pip install .[sasl]` needs, and what builds it."""
+    """Everything that `pip install .` with these extras needs, and what builds it."""
     folder.mkdir()
     _run(
         [
@@ -92,7 +93,7 @@ def _wheels(folder: Path) -> None:
             str(folder),
             "setuptools>=64",
             "wheel",
-            f"{ROOT}[sasl]",
+            f"{ROOT}[{EXTRAS}]",
         ],
         "the packages for the image",
     )

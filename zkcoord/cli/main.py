@@ -11,6 +11,7 @@
     zkcoord journal         what happened to a group, and why
     zkcoord replay          the decisions of a recorded coordinator again: why, and what if
     zkcoord stack           a ZooKeeper and a Kafka broker of one's own, for trying things
+    zkcoord demo            a real group in all kinds of trouble, and a verdict
     zkcoord console         a web page: which groups are well, who blocks, and why
     zkcoord top             all groups in a terminal, the worst first
     zkcoord gateway         let unmodified Kafka clients be members of coordinated groups
@@ -80,6 +81,7 @@ COMMANDS = {
     "stack": CliCommand(
         "zkcoord.stack.cli", "start and stop a ZooKeeper and a Kafka broker for trying things"
     ),
+    "demo": CliCommand("zkcoord.demo.cli", "a real group in all kinds of trouble, and a verdict"),
     "gateway": CliCommand(
         "consumer.gateway.cli", "let unmodified Kafka clients be members of coordinated groups"
     ),

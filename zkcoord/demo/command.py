@@ -1,4 +1,4 @@
-"""The command line of `python -m zkcoord.demo` and `make demo`: options, then `zkcoord.demo.run`.
+"""What the command lines of the demos share: options, then `zkcoord.demo.run`.
 
 Exit status: 0 a clean verdict, 1 not clean or it could not be run (one sentence says why), 2
 options that cannot be used, 130 after Ctrl-C.
@@ -18,34 +18,26 @@ from typing import NoReturn
 
 from zkcoord.demo import live
 from zkcoord.demo.cast import Cast
-from zkcoord.demo.options import FAST, FULL, TINY, Break, DemoOptions, Pace
+from zkcoord.demo.options import Break, DemoOptions, Pace
 from zkcoord.demo.run import run
-from zkcoord.demo.scenario import Scenario
 from zkcoord.errors import ZkcoordError
 from zkcoord.stack.stack import KafkaKind
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
-EXAMPLES = """\
-examples:
-  python -m zkcoord.demo                       about two minutes, with a live view
-  python -m zkcoord.demo --fast                the same story in well under a minute, for CI
-  python -m zkcoord.demo --break two-owners    with a fault that the verdict must find: it must fail
-  python -m zkcoord.demo --dir run --seed 7    keep everything under ./run
-  python -m zkcoord.demo --kafka 4             beside Kafka 4, which has no ZooKeeper underneath
-"""
+DEVELOPERS_REPORTS = Path("build/reports")
 
 
 @dataclass(frozen=True)
 class DemoProgram:
-    """One of the demos. `module`: what `python -m` runs; `name` begins the names of its reports;
-    `tiny` says what `--tiny` leaves out; `paces` are the full, the fast and the tiny one;
-    `announce(options)` is a sentence about what is started, and how long it takes.
+    """One of the demos. `called`: how it is called; `name` begins the names of its reports, which
+    go to `reports`; `tiny` says what `--tiny` leaves out; `paces` are the full, the fast and the
+    tiny one; `announce(options)` is a sentence about what is started, and how long it takes.
     `prepare(options, say)` gets what the story (which it returns) needs before a server runs, and
     raises `ZkcoordError` for what is missing. `step_timeout_s`: the longest that a step may take;
     `has_spark`: there is a Spark application in it, which can be left out.
     """
 
-    module: str
+    called: str
     name: str
     description: str
     examples: str
@@ -55,6 +47,7 @@ class DemoProgram:
     prepare: Callable[[DemoOptions, Callable[[str], None]], Callable[[Cast], None]]
     step_timeout_s: float = 60.0
     has_spark: bool = False
+    reports: Path = DEVELOPERS_REPORTS
 
 
 class DemoParser(argparse.ArgumentParser):
@@ -65,42 +58,21 @@ class DemoParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}: see {self.prog} --help\n")
 
 
-def announce(options: DemoOptions) -> str:
-    """What the first sentence says."""
-    length = "about two minutes" if options.pace is FULL else "well under a minute"
-    return (
-        "Two servers (ZooKeeper, Kafka), two coordinators, four consumers and a producer are"
-        f" started on this machine; the run takes {length}."
-    )
-
-
-def prepare(options: DemoOptions, say: Callable[[str], None]) -> Callable[[Cast], None]:
-    """Nothing is needed."""
-    return lambda cast: Scenario(cast, options).run()
-
-
-DEMO = DemoProgram(
-    "zkcoord.demo",
-    "demo",
-    "A real consumer group on a real Kafka broker, through joins, leaves, crashes and its"
-    " coordinator's death, and a verdict: was anything lost, duplicated or owned twice?",
-    EXAMPLES,
-    "only a join, fewer partitions",
-    (FULL, FAST, TINY),
-    announce,
-    prepare,
-)
-
-
 def parser(program: DemoProgram) -> argparse.ArgumentParser:
     """The command line."""
     p = DemoParser(
-        prog=f"python -m {program.module}",
+        prog=program.called,
         description=program.description,
         epilog=program.examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    fill_parser(p, program)
+    return p
+
+
+def fill_parser(p: argparse.ArgumentParser, program: DemoProgram) -> None:
+    """Add a demo's options to its parser."""
     p.add_argument("--fast", action="store_true", help="less work between the steps")
     p.add_argument("--tiny", action="store_true", help=f"{program.tiny}: for tests of --break")
     p.add_argument(
@@ -121,9 +93,9 @@ def parser(program: DemoProgram) -> argparse.ArgumentParser:
     p.add_argument(
         "--reports",
         type=Path,
-        default=Path("build/reports"),
+        default=program.reports,
         metavar="FOLDER",
-        help="where picture and report go (default: build/reports)",
+        help=f"where picture and report go (default: {program.reports})",
     )
     p.add_argument("--seed", type=int, default=0, help="which consumers leave and die")
     add_kafka(p)
@@ -135,7 +107,6 @@ def parser(program: DemoProgram) -> argparse.ArgumentParser:
         help="show the run in a web page as well, and leave it open at the end, until Ctrl-C",
     )
     p.add_argument("--no-live", action="store_true", help="lines instead of a live view")
-    return p
 
 
 def add_kafka(p: argparse.ArgumentParser) -> None:
@@ -153,9 +124,13 @@ def kafka_of(args: argparse.Namespace) -> KafkaKind:
     return KafkaKind.KRAFT_4 if args.kafka == "4" else KafkaKind.ZOOKEEPER
 
 
-def main(argv: Sequence[str] | None = None, program: DemoProgram = DEMO) -> int:
-    """Run; the exit status."""
-    args = parser(program).parse_args(argv)
+def main(argv: Sequence[str] | None, program: DemoProgram) -> int:
+    """Run by a command line; the exit status."""
+    return play(parser(program).parse_args(argv), program)
+
+
+def play(args: argparse.Namespace, program: DemoProgram) -> int:
+    """Run by what was chosen; the exit status."""
     logging.basicConfig(level=logging.CRITICAL)
     if args.dir is not None and args.dir.exists() and any(args.dir.iterdir()):
         print(

@@ -127,7 +127,7 @@ def pyspark_jars() -> Path:
     if folder is None or not folder.is_dir():
         raise StackError(
             "The embedded ZooKeeper comes from PySpark's jars, and PySpark is not installed here:"
-            " run `pip install 'zkcoord[spark]'` (or `pip install 'pyspark>=4.2'`)."
+            " run `pip install 'zkcoord[demo]'` (or `pip install 'pyspark>=4.2'`)."
         )
     return folder
 

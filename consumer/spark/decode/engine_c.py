@@ -31,8 +31,8 @@ def load() -> tuple[Any, str]:
         return extension, extension.load(cimpl.__file__)
     except ImportError as e:
         raise EngineUnavailableError(
-            f"the engine c is not built for this Python ({e}): install zkcoord where there is a C"
-            " compiler and Python's headers"
+            f"the engine c is not built for this Python ({e}): install zkcoord's wheel for this"
+            " platform, or its source where there is a C compiler and Python's headers"
         ) from None
 
 

@@ -70,7 +70,7 @@ def prepare(options: DemoOptions, say: Callable[[str], None]) -> Callable[[Cast]
 
 
 PROGRAM = command.DemoProgram(
-    "zkcoord.demo.gateway",
+    "python -m zkcoord.demo.gateway",
     "demo-gateway",
     "Unmodified Kafka clients (Java, librdkafka) before two gateways, a consumer of this project"
     " and a Spark application share a group on a real broker, through joins, leaves and kills, also"
