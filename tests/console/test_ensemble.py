@@ -56,11 +56,32 @@ def test_servers_that_do_not_answer_take_nothing_from_the_others(
         with stranger(b"...This ZooKeeper instance is not currently serving requests\n") as alone:
             with socket.create_server(("127.0.0.1", 0)) as gone:
                 port = gone.getsockname()[1]
-            found = asked([("127.0.0.1", n) for n in (silent, odd, alone, port)] + [real], None)
+            found = asked([("127.0.0.1", n) for n in (silent, odd, alone, port)] + [real], None, {})
     problems = [one.problem for one in found]
     assert problems[0] == SILENT and problems[1] == NOT_ALLOWED
     assert "no quorum" in problems[2] and "refused" in problems[3].lower() and not problems[4]
     assert [one.address for one in found][3] == f"127.0.0.1:{port}"
+
+
+def test_who_never_ends_to_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread for each server, however often somebody looks."""
+    monkeypatch.setattr(module, "DEADLINE_S", 0.05)
+    asks, over = [], threading.Event()
+
+    def never(server: tuple[str, int], _: object) -> module.ServerSeen:
+        asks.append(server)
+        over.wait()
+        return module.ServerSeen("late")
+
+    monkeypatch.setattr(module, "_ask", never)
+    asking: dict[tuple[str, int], threading.Thread] = {}
+    for _ in range(3):
+        (seen,) = asked([("zk1", 2181)], None, asking)
+        assert seen == module.ServerSeen("zk1:2181", problem=SILENT)
+    assert asks == [("zk1", 2181)]
+    over.set()
+    asking["zk1", 2181].join()
+    assert asked([("zk1", 2181)], None, asking)[0].address == "late" and len(asks) == 2
 
 
 def test_what_a_stranger_says_is_short() -> None:

@@ -49,6 +49,7 @@ class ServersAsker:
         self._lock = threading.Lock()
         self._at_ms = -FRESH_MS
         self._seen: tuple[ServerSeen, ...] = ()
+        self._asking: dict[Server, threading.Thread] = {}
 
     def newest(self) -> Sequence[ServerSeen]:
         """What is known of each, in the order in which they were named; one asks, and the others do
@@ -57,30 +58,33 @@ class ServersAsker:
         if self._lock.acquire(blocking=not self._seen):
             try:
                 if boot_ms() - self._at_ms >= FRESH_MS:
-                    self._seen = tuple(asked(self._servers, self._tls))
+                    self._seen = tuple(asked(self._servers, self._tls, self._asking))
                     self._at_ms = boot_ms()
             finally:
                 self._lock.release()
         return self._seen
 
 
-def asked(servers: Sequence[Server], tls: ssl.SSLContext | None) -> list[ServerSeen]:
-    """What each of them says now."""
-    seen = {server: ServerSeen(_address(server), problem=SILENT) for server in servers}
-    found = dict(seen)
+def asked(
+    servers: Sequence[Server], tls: ssl.SSLContext | None, asking: dict[Server, threading.Thread]
+) -> list[ServerSeen]:
+    """What each of them says now. `asking` has who is still being asked from the time before, by a
+    name that nobody tells or byte by byte: such a one is not asked once more.
+    """
+    found = {server: ServerSeen(_address(server), problem=SILENT) for server in servers}
 
     def put(server: Server) -> None:
         found[server] = _ask(server, tls)
 
-    asking = [
-        threading.Thread(target=put, args=(server,), name="zkcoord-srvr", daemon=True)
-        for server in servers
-    ]
+    for server in servers:
+        if server not in asking or not asking[server].is_alive():
+            asking[server] = threading.Thread(
+                target=put, args=(server,), name="zkcoord-srvr", daemon=True
+            )
+            asking[server].start()
     until = time.monotonic() + DEADLINE_S
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join(max(0.0, until - time.monotonic()))
+    for server in servers:
+        asking[server].join(max(0.0, until - time.monotonic()))
     return [found[server] for server in servers]
 
 
