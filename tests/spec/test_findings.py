@@ -15,7 +15,6 @@ PATIENCE_MS = 60_000
 NEXT = b'{"version":1,"epoch":1800000000000,"protocol":1,"lease_max_ms":3000}'
 
 
-@pytest.mark.xfail(strict=True, reason="it stands by behind its own node, for as long as it lives")
 @pytest.mark.parametrize("edited", (b"", NEXT))
 def test_the_epoch_is_edited_while_a_winner_has_not_heard_that_it_won(edited: bytes) -> None:
     """`LeavesOwnSeat`: the leader's node is its own and the epoch is not the one that it wrote."""

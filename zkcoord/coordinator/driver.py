@@ -66,6 +66,7 @@ from zkcoord.zk.term.election import (
     Candidate,
     Election,
     Free,
+    Overruled,
     Standby,
     Unfit,
     Verdict,
@@ -286,9 +287,8 @@ class CoordinatorDriver:
     def _decided(self, verdict: Verdict) -> None:
         if self.closing or not self.connected:
             return
-        self.epoch_seen = max(
-            self.epoch_seen, self.election.epoch_seen if self.election is not None else 0
-        )
+        seen = self.election.epoch_seen if self.election is not None else 0
+        self.epoch_seen = max(self.epoch_seen, seen)
         if not isinstance(verdict, Adrift):
             strange = self.election.strange if self.election is not None else ()
             for record in self.obstacles.news(verdict, strange):
@@ -299,11 +299,12 @@ class CoordinatorDriver:
             self.failure = verdict.reason
             self._close(verdict.reason)
         elif self.core.leading or self.writer is not None:
-            if isinstance(verdict, (Standby, Free, Waiting)):
-                self.yields_until_ms = (
-                    self.clock() + YIELD_MS if isinstance(verdict, Free) else None
-                )
+            if isinstance(verdict, (Standby, Overruled, Free, Waiting)):
+                until_ms = self.clock() + YIELD_MS
+                self.yields_until_ms = until_ms if isinstance(verdict, Free) else None
                 self._close("the leader node is gone or another's")
+        elif isinstance(verdict, Overruled):
+            self._close("the leader node is its own, and the epoch is not")
         elif isinstance(verdict, Free):
             self.restand_at_ms = self.yields_until_ms
         else:

@@ -31,6 +31,7 @@ from zkcoord.zk.term.election import (
     Candidate,
     Election,
     Free,
+    Overruled,
     Standby,
     Unfit,
     Verdict,
@@ -258,13 +259,22 @@ def test_an_epoch_that_moves_before_the_multi_is_read_again(fixture: RealFixture
 
 
 @pytest.mark.parametrize(
-    "meanwhile", ["nothing", "another epoch", "leader deleted", "leader replaced"]
+    "meanwhile",
+    [
+        "nothing",
+        "another epoch",
+        "epoch emptied",
+        "overwritten",
+        "leader deleted",
+        "replaced",
+    ],
 )
 def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(
     fixture: RealFixture, meanwhile: str
 ) -> None:
     """The multi happened and its answer was lost. Read back after a sync: the leader node must be
-    this session's AND the epoch node must hold the epoch that was written.
+    this session's AND the epoch node must hold the epoch that was written. Where the node is its
+    own and the epoch is not, nobody can win before the session is over.
     """
     a = Stand(fixture)
     a.stand()
@@ -279,17 +289,21 @@ def test_a_lost_answer_is_a_win_only_if_both_nodes_are_mine(
         "another epoch": (
             SetData(LAY.epoch, codec.encode_epoch(EpochData(NOW_MS + 90, 1, 9_000)), 2),
         ),
+        "epoch emptied": (SetData(LAY.epoch, b"", 2),),
+        "overwritten": (SetData(LAY.leader, b"x", 0),),
         "leader deleted": (Delete(LAY.leader),),
-        "leader replaced": (Delete(LAY.leader), Create(LAY.leader, LEADER, ephemeral=True)),
+        "replaced": (Delete(LAY.leader), Create(LAY.leader, LEADER, ephemeral=True)),
     }
     if happened[meanwhile]:
         other.do(*happened[meanwhile])
     c.reconnected()
     expected = {
         "nothing": Won(NOW_MS + 2, 2),
-        "another epoch": Standby(),
+        "another epoch": Overruled(),
+        "epoch emptied": Overruled(),
+        "overwritten": Overruled(),
         "leader deleted": Won(NOW_MS + 3, 3),
-        "leader replaced": Standby(),
+        "replaced": Standby(),
     }
     assert c.stand() == expected[meanwhile]
     assert len(c.port.multis) == (2 if meanwhile == "leader deleted" else 1)

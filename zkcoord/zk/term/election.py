@@ -9,7 +9,8 @@ one until a command of a later term makes it read the epoch node. So the longest
 coordinator published goes on from epoch to epoch in that node, until an operator empties it.
 
 If the multi's answer is lost, the nodes are read back after a sync, and it is a win only if the
-leader node is this session's AND the epoch node holds the epoch that was written. A missing or
+leader node is this session's AND the epoch node holds the epoch that was written; where only the
+first is so, the session is closed, since nobody else can win as long as it lives. A missing or
 empty epoch node is filled by a coordinator only, with the wall clock's ms as epoch, so that epochs
 go on rising. An epoch lower than one that this process has seen means that ZooKeeper was restored
 from an older state: it refuses to lead there, and whoever starts it again accepts what was lost.
@@ -94,6 +95,13 @@ class Standby:
 
 
 @dataclass(frozen=True, slots=True)
+class Overruled:
+    """The leader node is this session's, and does not lead: it won, and somebody wrote to that node
+    or to the epoch's before it heard so. Only the session's end gives the seat to anybody.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Free:
     """Nobody leads, and this session was only to look."""
 
@@ -119,7 +127,7 @@ class Adrift:
     """The connection failed in between; a new attempt follows the next `Connected`."""
 
 
-Verdict = Won | Standby | Free | Waiting | Unfit | Adrift
+Verdict = Won | Standby | Overruled | Free | Waiting | Unfit | Adrift
 
 
 class Election:
@@ -260,15 +268,14 @@ class Election:
         """Somebody leads; it is this session where an answer was lost, or after a reconnect."""
         assert isinstance(leader, Node)
         now = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
+        is_own = leader.stat.ephemeral_owner == self.session_id
         if isinstance(epoch, Node) and isinstance(now, EpochData):
             self.epoch_seen = max(self.epoch_seen, now.epoch)
             mine = codec.decode_leader(leader.data)
-            if (
-                leader.stat.ephemeral_owner == self.session_id
-                and isinstance(mine, LeaderData)
-                and mine.epoch == now.epoch
-            ):
+            if is_own and isinstance(mine, LeaderData) and mine.epoch == now.epoch:
                 return Won(now.epoch, epoch.stat.version, now.older_lease_ms)
+        if is_own:
+            return Overruled()
         if leads(leader):
             return Standby()
         path = self.layout.leader
