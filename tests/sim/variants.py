@@ -168,12 +168,11 @@ def _nothing_adopted(
     original: Callable[[Starts, PartitionsRead], None],
 ) -> Callable[[Starts, PartitionsRead], None]:
     def judge(self: Starts, e: PartitionsRead) -> None:
-        original(
-            self,
-            replace(
-                e, holdings={tp: h for tp, h in e.holdings.items() if h.whose is not Whose.MINE}
-            ),
-        )
+        others = {
+            tp: replace(h, whose=Whose.FOREIGN) if h.whose is Whose.MINE else h
+            for tp, h in e.holdings.items()
+        }
+        original(self, replace(e, holdings=others))
 
     return judge
 

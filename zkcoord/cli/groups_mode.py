@@ -8,7 +8,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from zkcoord.admin.common import Progress, whoami
+from zkcoord.admin.common import Progress, argument, whoami
 from zkcoord.admin.group_mode import SetMode, mode_of
 from zkcoord.admin.group_problems import judged
 from zkcoord.cli.groups_text import mode_json, mode_lines
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             except KeyboardInterrupt:
                 progress.note(
                     "interrupted: what the mode is now, and whether a coordinator has taken it up,"
-                    f" says zkcoord groups mode {args.group}"
+                    f" says zkcoord groups mode {argument(args.group)}"
                 )
                 raise
             finally:
