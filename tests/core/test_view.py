@@ -406,6 +406,25 @@ def test_nobody_is_started_while_a_start_of_the_topic_before_is_out() -> None:
     assert made.view.not_ours == {made.here[1]} and not made.view.assignable
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_that_goes_beside_one_that_comes_turns_no_topic(order: int) -> None:
+    """In whichever order they are read: what is filed again, and when, must not hang on a set's."""
+    one = view(at_once=3)
+    one.apply(GroupDelta(members=ALONE["members"], channels={"a": True}))
+    one.retarget(dict.fromkeys(PARTITIONS[:4], Thread("a", 0)))
+    one.refile_topics({"t"})
+    goes, comes = PARTITIONS[:2]
+    before = Owner(1, Thread("a", 0), 0, MADE - 1)
+    one.apply(GroupDelta(owners={goes: before}))
+    while one.unfinished:
+        one.file()
+    assert one.outdated == {"t": {goes}}
+    read: list[tuple[TopicPartition, Owner | None]] = [(goes, None), (comes, before)]
+    one.apply(GroupDelta(owners=dict(read[::order])))
+    assert one.outdated == {"t": {comes}}
+    assert not one.unfinished, "the topic is owned as the one before, as it was: nothing turned"
+
+
 def test_a_start_of_a_topic_that_is_gone_is_nobodys_fault() -> None:
     one = GroupView(EPOCH, {}, 100)
     one.apply(GroupDelta(members=ALONE["members"], channels={"a": True}))
