@@ -280,7 +280,7 @@ def _reported(folder: Path) -> set[str]:
         return {each["group"] for each in report["groups"] if each["state"] == "done"}
     except FileNotFoundError:
         return set()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise RefusedError(
             f"the report {folder / REPORT} is damaged: take it away if the rest of the run's folder"
             " is as it was; nothing was written"
@@ -298,7 +298,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             f"{path} cannot be read ({error.strerror}): zkcoord migrate list shows the runs that"
             " there are"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, error) from error
 
 

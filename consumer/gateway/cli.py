@@ -26,13 +26,12 @@ from zkcoord.config.settings import (
 )
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
-from zkcoord.znodes.names import shown
+from zkcoord.znodes.names import PORT_MAX, is_broker, is_port, shown
 from zkcoord.znodes.paths import layout_named
 from zkcoord.znodes.patterns import LOOK_AROUND, NO_LOOK_AROUND
 
 log = logging.getLogger(__name__)
 
-PORT_MAX = 65_535
 RESTORE_SLACK_MS = 9_000
 EPILOG = """\
 examples:
@@ -139,7 +138,7 @@ def address(text: str, option: str) -> Address:
     """HOST:PORT, or [IPv6]:PORT. Raises `ConfigurationError`."""
     host, colon, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+    if not colon or not host or not is_port(port):
         raise ConfigurationError(
             f"{option} {shown(text)} is no address: write HOST:PORT, with a port of 1 to {PORT_MAX}"
         )
@@ -169,7 +168,7 @@ def _ports(settings: Settings, begin: int) -> dict[int, int]:
     text, found = settings.text("broker_ports"), dict[int, int]()
     for part in text.split(",") if text else ():
         broker, equals, port = part.strip().partition("=")
-        fits = equals and broker.isdecimal() and port.isdecimal() and 0 < int(port) <= PORT_MAX
+        fits = equals and is_broker(broker) and is_port(port)
         if not fits or int(broker) in found or int(port) in {begin, *found.values()}:
             raise ConfigurationError(
                 f"{settings.where('broker_ports')} {shown(part)} cannot be: write ID=PORT,ID=PORT,"

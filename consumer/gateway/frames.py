@@ -92,7 +92,16 @@ _CLASSES: dict[int, tuple[Any, Any]] = {
     ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
     TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
-BAD = (struct.error, ValueError, IndexError, TypeError, AttributeError, KeyError, MemoryError)
+BAD = (
+    struct.error,
+    ValueError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    MemoryError,
+    AssertionError,
+)
 """What kafka-python's coders raise for bytes that are no message."""
 HEAD_BYTES_MIN = 8
 LOCAL_BYTES_MAX = 1024 * 1024

@@ -170,7 +170,7 @@ def parse_plan(given: str | Mapping[str, Any] | None) -> Plan:
     """The plan in an offset of Spark's log; an empty one is the beginning. Raises `PlanError`."""
     try:
         value = json.loads(given) if isinstance(given, str) else given
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise PlanError(
             f"the checkpoint holds an offset that is no JSON ({e}): it was not written by this"
             " source, use a new checkpointLocation"

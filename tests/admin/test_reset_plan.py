@@ -63,6 +63,11 @@ def test_a_time_that_is_shown_is_read_back(ms: int) -> None:
     assert parse_datetime(shown_time(ms)) == (ms, True)
 
 
+@pytest.mark.parametrize("ms", [10**15, -(10**15), 10**400])
+def test_a_time_that_no_calendar_has_is_said(ms: int) -> None:
+    assert shown_time(ms) == "no time of a calendar"
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
     [

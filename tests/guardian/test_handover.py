@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,17 @@ def test_no_mixture_of_words_raises(words: list[str]) -> None:
     assert isinstance(
         handover.parse(" ".join(words).encode()), (Watch, Forget, Stop, MalformedLine)
     )
+
+
+@pytest.mark.parametrize("said", ["", "1", "2", "111", "no"])
+def test_checks_of_tls_that_are_no_two_are_malformed(said: str) -> None:
+    """A guardian that serves several processes would end for all of them."""
+    session = Handover(1, b"p", 1000, [("h", 1)], TlsOptions())
+    line = handover.encode_watch(1, session).rstrip(b"\n")
+    assert line.count(b" tls=11") == 1
+    assert isinstance(handover.parse(line), Watch)
+    wrong = line.replace(b" tls=11", f" tls={said}".encode())
+    assert isinstance(handover.parse(wrong), MalformedLine)
 
 
 @given(SESSIONS, st.lists(st.integers(1, 200), max_size=30))

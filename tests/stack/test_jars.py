@@ -170,3 +170,9 @@ def test_the_proxy_of_the_environment_reaches_java(tmp_path: Path) -> None:
         "-Dhttp.nonProxyHosts=localhost|*.example.org",
     ]
     assert jars.network_options(java, tmp_path, {}) == []
+
+
+@pytest.mark.parametrize("proxy", ["http://[", "http://proxy.example:port", "http://h:99999"])
+def test_a_proxy_that_is_none_is_said(proxy: str, tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="https_proxy"):
+        jars.network_options(Java(tmp_path / "java", 17, "PATH"), tmp_path, {"HTTPS_PROXY": proxy})

@@ -28,6 +28,7 @@ def fake_java(folder: Path, version: str) -> Path:
         ('java version "1.8.0_402"', 8),
         ('openjdk version "21" 2023-09-19', 21),
         ("command not found", None),
+        ('java version "' + "1" * 5_000 + '"', None),
         ("", None),
     ],
 )

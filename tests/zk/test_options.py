@@ -37,6 +37,7 @@ def test_hosts_are_parsed(text: str, servers: list[tuple[str, int]], chroot: str
         "a:0",
         "a:65536",
         "a:99999999999999999999",
+        "a:000001000000000",
         "a:1:2",
         "::1",
         "[::1",

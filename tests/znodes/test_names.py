@@ -184,3 +184,13 @@ def test_a_long_number_is_no_brokers_id_and_nothing_is_raised(digits: int) -> No
     """Python makes no number of more than 4,300 digits, and ZooKeeper takes longer names."""
     assert not names.is_broker("1" * digits)
     assert not names.is_number("1" * digits)
+    assert not names.is_port("1" * digits)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_port"),
+    [("1", True), ("65535", True), ("0", False), ("65536", False), ("", False), ("-1", False)]
+    + [(text, False) for text in ("1_0", " 1", "000001", "\u0661", "\u00b2", "1.0")],
+)
+def test_ports(text: str, is_port: bool) -> None:
+    assert names.is_port(text) is is_port

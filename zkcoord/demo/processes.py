@@ -270,7 +270,7 @@ def parsed(raw: bytes) -> Line | None:
     """A line's object; None for anything else (a process may print what is no JSON)."""
     try:
         line = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) else None
 

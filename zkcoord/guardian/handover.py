@@ -243,12 +243,14 @@ def _parse_watch(fields: dict[str, str], server_words: list[str]) -> Watch | Mal
         return MalformedLine("a session id is a positive 64-bit number")
     tls = None
     if "tls" in fields:
+        if fields["tls"] not in ("00", "01", "10", "11"):
+            return MalformedLine("tls says 0 or 1 of two checks")
         files = {
             name: _unhex(fields[f"tls_{name}"]) if f"tls_{name}" in fields else None
             for name in ("ca_file", "cert_file", "key_file", "key_password")
         }
         tls = TlsOptions(
-            **files, verify=fields["tls"][0] == "1", check_hostname=fields["tls"][-1] == "1"
+            **files, verify=fields["tls"][0] == "1", check_hostname=fields["tls"][1] == "1"
         )
     report_path = _unhex(fields["report"]) if "report" in fields else None
     return Watch(

@@ -164,7 +164,7 @@ def parse(recorded: CoordinatorOptions, pairs: Sequence[str]) -> WhatIf:
 def _value(name: str, hint: Any, text: str) -> Any:
     try:
         value = text if hint is str else codec(hint).decode(json.loads(text))
-    except (ValueError, ForeignEncoding) as error:
+    except (ValueError, RecursionError, ForeignEncoding) as error:
         raise ConfigurationError(
             f"--with {name}={shown(text)} is not a value of that option: write a whole number of 0"
             " or more"

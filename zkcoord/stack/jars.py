@@ -237,17 +237,21 @@ def file_sha256(path: Path) -> str:
 
 def network_options(java: Java, home: Path, environment: Mapping[str, str]) -> list[str]:
     """Java system properties for what other programs read from the environment: the proxy and, for
-    a Java from PyPI, the machine's certificates.
+    a Java from PyPI, the machine's certificates. StackError where the proxy is none.
     """
     options: list[str] = []
     for scheme in ("http", "https"):
         value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")
-        parts = urlsplit(value if value and "//" in value else f"//{value or ''}")
-        if parts.hostname:
-            options += [
-                f"-D{scheme}.proxyHost={parts.hostname}",
-                f"-D{scheme}.proxyPort={parts.port or 80}",
-            ]
+        try:
+            parts = urlsplit(value if value and "//" in value else f"//{value or ''}")
+            host, port = parts.hostname, parts.port or 80
+        except ValueError as error:
+            raise StackError(
+                f"the proxy in the environment ({scheme}_proxy) cannot be read ({error}): write"
+                " http://HOST:PORT, or unset it."
+            ) from None
+        if host:
+            options += [f"-D{scheme}.proxyHost={host}", f"-D{scheme}.proxyPort={port}"]
     excluded = environment.get("no_proxy") or environment.get("NO_PROXY")
     if options and excluded:
         hosts = (

@@ -24,7 +24,7 @@ from zkcoord.errors import StackError
 
 JAVA_MAJOR_MIN = 17
 JAVA_ANSWER_TIMEOUT_S = 60.0
-_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_VERSION = re.compile(r'version "(\d{1,9})(?:\.(\d{1,9}))?(?!\d)')
 
 
 @dataclass(frozen=True, slots=True)

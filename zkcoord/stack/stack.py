@@ -336,7 +336,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StackError(
             f"{path} cannot be read ({error}): stop what runs from {folder} and delete that folder."
         ) from None

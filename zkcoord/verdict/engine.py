@@ -34,7 +34,7 @@ from zkcoord.verdict.facts import (
     StepBalanced,
     StepBegan,
 )
-from zkcoord.verdict.lines import Line, Parse
+from zkcoord.verdict.lines import UNREADABLE, Line, Parse
 from zkcoord.verdict.outcome import ScenarioStep, Verdict
 from zkcoord.verdict.rules import PartitionJudge
 
@@ -180,7 +180,7 @@ def facts_of(path: Path, member: str, parse: Parse, unreadable: Unreadable) -> I
             try:
                 line: Line = json.loads(raw)
                 yield from parse(member, line)
-            except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+            except UNREADABLE:
                 unreadable.count += 1
 
 

@@ -40,6 +40,16 @@ MS_NS = 1_000_000
 SESSION_ENDS = ("session lost", "evicted")
 
 Line = Mapping[str, Any]
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a line as JSON, and then as facts, raises where it is not what it should be."""
 Parse = Callable[[str, Line], Iterable[Fact]]
 
 

@@ -20,6 +20,7 @@ from zkcoord.errors import ConfigurationError
 from zkcoord.tls import names_only
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import OPEN_ACL, AclEntry
+from zkcoord.znodes.names import is_port
 
 DEFAULT_PORT = 2181
 HOSTS_MAX = 64
@@ -323,7 +324,7 @@ def _server(part: str, text: str) -> Server:
         )
     if not port:
         return host, DEFAULT_PORT
-    if not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) <= 65_535:
+    if not is_port(port):
         raise ConfigurationError(
             f"{port!r} in {text!r} is not a port: write a number from 1 to 65535 after the host"
         )

@@ -37,6 +37,7 @@ FIT_CHARS_KEPT = 200
 FIT_DIGITS = 32
 NUMBER_DIGITS_MAX = 9
 BROKER_DIGITS_MAX, BROKER_ID_MAX = 10, 2**31 - 1
+PORT_DIGITS_MAX, PORT_MAX = 5, 65_535
 THREADS_KEPT_MAX = 1_024
 shown = terminal.shown
 
@@ -123,6 +124,16 @@ def is_broker(text: str) -> bool:
         and text.isascii()
         and (text[0] != "0" or text == "0")
         and int(text) <= BROKER_ID_MAX
+    )
+
+
+def is_port(text: str) -> bool:
+    """Whether this is a port that somebody can listen on: 1 to 65535, in ASCII digits."""
+    return (
+        0 < len(text) <= PORT_DIGITS_MAX
+        and text.isdecimal()
+        and text.isascii()
+        and 0 < int(text) <= PORT_MAX
     )
 
 

@@ -82,13 +82,13 @@ def joined(head: Head, ours: bytes, theirs: bytes) -> bytes:
     mine, of = frames.decode_answer(head, ours)
     try:
         others = of.decode(theirs, version=head.version, header=True)
-    except frames.BAD as error:
+        field = _ANSWERED[head.key]
+        both = [*getattr(mine, field), *getattr(others, field)]
+        if head.key == frames.DESCRIBE_GROUPS:
+            both = list(_each_once(mine.groups, others.groups))
+        return frames.encode(head, throttle_time_ms=mine.throttle_time_ms, **{field: both})
+    except frames.BAD as error:  # a null in the place of a list too
         raise BadAnswerError(f"answer of API {head.key} version {head.version}: {error}") from error
-    field = _ANSWERED[head.key]
-    both = [*getattr(mine, field), *getattr(others, field)]
-    if head.key == frames.DESCRIBE_GROUPS:
-        both = list(_each_once(mine.groups, others.groups))
-    return frames.encode(head, throttle_time_ms=mine.throttle_time_ms, **{field: both})
 
 
 def _each_once(ours: Iterable[Any], theirs: Iterable[Any]) -> Iterator[Any]:

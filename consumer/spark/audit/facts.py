@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from consumer.spark.audit.rows import SCHEMA, FactRow, RowKind, row_of
+from consumer.spark.audit.rows import SCHEMA, FactRow, RowKind, fitting, row_of
 from consumer.spark.audit.session import uri
 from zkcoord.errors import ConfigurationError
 from zkcoord.verdict import lines
 from zkcoord.verdict.engine import CONSUMERS, COORDINATORS, PRODUCERS, SCENARIO, record_files
-from zkcoord.verdict.lines import Line, Parse
+from zkcoord.verdict.lines import UNREADABLE, Line, Parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,7 +110,7 @@ def _of_line(
     try:
         told: Line = json.loads(value)
         said = [
-            row
+            fitting(row)
             for row in (row_of(fact, rank, line) for fact in PARSERS[role](process, told))
             if row is not None
         ]
@@ -118,20 +118,9 @@ def _of_line(
         if role == CONSUMERS and said:
             alive[process] = max(alive.get(process, 0), int(told["t"]))
         elif role == COORDINATORS and told["kind"] == "lost":
-            rows.append(
-                FactRow(
-                    "",
-                    0,
-                    0,
-                    int(told["t"]),
-                    rank,
-                    line,
-                    RowKind.HOLE,
-                    process,
-                    int(told["records"]),
-                )
-            )
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+            t, records = int(told["t"]), int(told["records"])
+            rows.append(fitting(FactRow("", 0, 0, t, rank, line, RowKind.HOLE, process, records)))
+    except UNREADABLE:
         if value.endswith("}"):
             rows.append(FactRow("", 0, 0, 0, rank, line, RowKind.UNREADABLE, process))
 

@@ -35,6 +35,8 @@ from zkcoord.verdict.rules import Finding, PartitionReport, Rule
 
 UNKNOWN = -1
 BEFORE_ALL, AFTER_ALL = -2, 2**63 - 1
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 class RowKind(enum.IntEnum):
@@ -130,6 +132,18 @@ def row_of(fact: Fact, rank: int, line: int) -> FactRow | None:
     if isinstance(fact, Produced):
         return FactRow(*place, RowKind.PRODUCED, "", fact.end)
     return None
+
+
+def fitting(row: FactRow) -> FactRow:
+    """The same. Raises `OverflowError` or `UnicodeError` where a column cannot hold it."""
+    numbers = (row.t, row.a, row.b, row.orders)
+    if (
+        not (INT_MIN <= row.number <= INT_MAX and min(numbers) >= LONG_MIN)
+        or max(numbers) > LONG_MAX
+    ):
+        raise OverflowError(f"a number of line {row.line} is too large")
+    f"{row.topic}{row.member}{row.text}".encode()
+    return row
 
 
 def _told(number: int | None) -> int:

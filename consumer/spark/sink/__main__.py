@@ -7,11 +7,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from consumer.spark.sink import publication
 from consumer.spark.sink.effects import Keeper
-from consumer.spark.sink.files import Files, files_at, local_files
+from consumer.spark.sink.files import Files, files_at, local_files, scheme_of
 from consumer.spark.sink.recovery import committed, recover
 from zkcoord.cli.main import BAD_USE, CANNOT, INTERRUPTED, OK, CliParser
 from zkcoord.config.option_spec import Use
@@ -91,7 +90,7 @@ def finish(args: argparse.Namespace) -> tuple[str, dict[str, str]]:
 
 def _files(directory: str) -> Files:
     """A local directory needs no Spark."""
-    if urlsplit(directory).scheme in ("", "file"):
+    if scheme_of(directory) in ("", "file"):
         files = local_files(directory)
         if not files.root.is_dir():
             raise ConfigurationError(

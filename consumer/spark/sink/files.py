@@ -55,7 +55,7 @@ def files_at(directory: str, spark: SparkSession) -> Files:
     """The directory, as a path or a URI. Raises `SinkRefusedError` where its store has no atomic
     rename.
     """
-    scheme = urlsplit(directory).scheme or urlsplit(_default_uri(spark)).scheme
+    scheme = scheme_of(directory) or scheme_of(_default_uri(spark))
     if scheme == "file":
         return local_files(directory)
     if scheme in HADOOP_SCHEMES:
@@ -65,6 +65,16 @@ def files_at(directory: str, spark: SparkSession) -> Files:
         " directory on HDFS or on a file system that all share"
         f" ({', '.join(('file', *HADOOP_SCHEMES))})"
     )
+
+
+def scheme_of(directory: str) -> str:
+    """`hdfs` of `hdfs://nn/out`; "" of a path. Raises `SinkRefusedError` for what is neither."""
+    try:
+        return urlsplit(directory).scheme
+    except ValueError as error:
+        raise SinkRefusedError(
+            f"{directory!a} is neither a path nor a URI ({error}): write one, as hdfs://nn:8020/out"
+        ) from error
 
 
 def local_files(directory: str) -> LocalFiles:

@@ -118,6 +118,6 @@ def _texts(progress: Any) -> list[str]:
 def _is_plan(text: str) -> bool:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and {"v", "n", "ranges", "incarnation"} <= set(value)

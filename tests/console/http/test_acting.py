@@ -143,7 +143,7 @@ def test_a_browser_knows_the_proxys_name_and_we_our_own(here: Here) -> None:
 @pytest.mark.parametrize(
     "head",
     ["Origin: null", "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site",
-     "Origin: http://a\r\nOrigin: http://b", "Sec-Fetch-Site: ", "Origin: "],
+     "Origin: http://a\r\nOrigin: http://b", "Origin: //[", "Sec-Fetch-Site: ", "Origin: "],
 )  # fmt: skip
 def test_who_names_no_host_comes_from_nowhere(here: Here, head: str) -> None:
     form = f"token={TOKEN}"

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from consumer.spark.audit.rows import RowKind, fact_of, report_of, report_text, row_of
+from consumer.spark.audit.rows import (
+    FactRow,
+    RowKind,
+    fact_of,
+    fitting,
+    report_of,
+    report_text,
+    row_of,
+)
 from zkcoord.verdict.facts import (
     CommandSeen,
     Delivered,
@@ -64,6 +73,19 @@ def test_facts_of_processes_concern_no_partition() -> None:
             row is not None and row.kind == kind and row.topic == "" and row.kind >= RowKind.ENDED
         )
     assert row_of(Steady(7), 0, 0) is None and row_of(CommandSeen(7, "c1"), 0, 0) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"number": 2**31}, {"t": 2**63}, {"a": -(2**63) - 1}, {"orders": 10**30}]
+    + [{text: "\ud800"} for text in ("topic", "member", "text")],
+)
+def test_a_row_that_no_column_can_hold_is_refused(changed: dict[str, Any]) -> None:
+    """Arrow would end the audit."""
+    row = FactRow("t", 2**31 - 1, 0, 2**63 - 1, 0, 1, RowKind.FOUND, "m", -(2**63), 0, -1, "\u00e4")
+    assert fitting(row) is row
+    with pytest.raises((OverflowError, UnicodeError)):
+        fitting(row._replace(**changed))
 
 
 def test_a_report_comes_back() -> None:

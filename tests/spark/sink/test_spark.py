@@ -212,6 +212,8 @@ def test_what_it_cannot_do_is_said(spark: SparkSession, tmp_path: Path) -> None:
         fenced_parquet(str(tmp_path))(spark.range(1), 0)
     with pytest.raises(SinkRefusedError, match="s3a has no atomic rename"):
         files_at("s3a://bucket/orders", spark)
+    with pytest.raises(SinkRefusedError, match="neither a path nor a URI"):
+        files_at("hdfs://[nn/orders", spark)
     rates = (
         spark.readStream.format("rate")
         .load()

@@ -68,7 +68,11 @@ def parse_duration(text: str) -> int:
 
 
 def shown_time(ms: int) -> str:
-    """A time for a sentence, in UTC."""
-    return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=ms)).strftime(
-        "%Y-%m-%dT%H:%M:%S."
-    ) + f"{ms % 1_000:03d}Z"
+    """A time for a sentence, in UTC; that there is none where no calendar has it (of a file that is
+    damaged).
+    """
+    try:
+        at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return "no time of a calendar"
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1_000:03d}Z"

@@ -213,8 +213,16 @@ def _comes_from_here(request: Request) -> bool:
     origins = request.headers.getlist("origin")
     host = request.headers.get("host", "").lower()
     return not origins or (
-        len(origins) == 1 and host != "" and urlsplit(printable(origins[0])).netloc.lower() == host
+        len(origins) == 1 and host != "" and _netloc(printable(origins[0])).lower() == host
     )
+
+
+def _netloc(url: str) -> str:
+    """Host and port of a URL; "" where there is none, or it is no URL (`//[`)."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
 
 
 def _equal(one: str, other: str) -> bool:
