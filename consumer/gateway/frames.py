@@ -100,6 +100,7 @@ BAD = (
     AttributeError,
     KeyError,
     MemoryError,
+    OverflowError,
     AssertionError,
 )
 """What kafka-python's coders raise for bytes that are no message."""

@@ -111,6 +111,8 @@ class _Skim:
         self._parts_left -= count
         if self._parts_left < 0:
             raise ValueError(f"more than {PARTS_MAX} parts")
+        if count > len(self._frame) - self._at:  # before they are gone through: each has a byte
+            raise ValueError("a request that ends before its parts")
         self.decoded_bytes += count * PART_BYTES
         for _ in range(count):
             self.through(array.steps)

@@ -100,9 +100,10 @@ def count(given: Mapping[str, str], name: str) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not _NUMBER.fullmatch(text.strip()) or int(text) < 1:
+    digits = text.strip()
+    if not _NUMBER.fullmatch(digits) or int(digits) < 1:
         raise ConsumerOptionError(f"{name} is {quoted(text)}: give a whole number above 0")
-    return int(text)
+    return int(digits)
 
 
 def flag(given: Mapping[str, str], name: str, default: bool) -> bool:

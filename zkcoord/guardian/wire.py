@@ -121,14 +121,17 @@ def tls_context(tls: TlsOptions) -> ssl.SSLContext:
     context.check_hostname = tls.check_hostname
     context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
     context.hostname_checks_common_name = False  # a name alone is believed nowhere (zkcoord.tls)
-    if tls.ca_file is not None:
-        context.load_verify_locations(cafile=tls.ca_file)
-    elif tls.verify:
-        context.load_default_certs()
-    if tls.cert_file is not None:
-        # without a password given, an encrypted key is an error; never a prompt on somebody's
-        # terminal
-        context.load_cert_chain(tls.cert_file, tls.key_file, password=tls.key_password or "")
+    try:
+        if tls.ca_file is not None:
+            context.load_verify_locations(cafile=tls.ca_file)
+        elif tls.verify:
+            context.load_default_certs()
+        if tls.cert_file is not None:
+            # without a password given, an encrypted key is an error; never a prompt on somebody's
+            # terminal
+            context.load_cert_chain(tls.cert_file, tls.key_file, password=tls.key_password or "")
+    except ValueError as error:  # a NUL in a name, a password of a thousand characters
+        raise OSError(f"the TLS files cannot be used: {error}") from error
     return context
 
 
