@@ -1,1 +1,1 @@
-"""Every parser of what comes from outside, under inputs that nobody has thought of (`make fuzz`)."""
+"""Each parser of what comes from outside, given what nobody has thought of (`make fuzz`)."""

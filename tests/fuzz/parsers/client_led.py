@@ -117,7 +117,9 @@ REPORT = ClassicReport(
 )
 TPS = [TopicPartition("t", 0), TopicPartition("t", 3), TopicPartition("u", 1)]
 HARNESSES = (
-    Harness("led-ask", (f"{ROOM}documents:decode_ask", f"{ROOM}fields:from_base64"), ask, asks, ALL),
+    Harness(
+        "led-ask", (f"{ROOM}documents:decode_ask", f"{ROOM}fields:from_base64"), ask, asks, ALL
+    ),
     Harness(
         "led-answer",
         (f"{ROOM}documents:decode_answer",),

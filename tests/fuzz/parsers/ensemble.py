@@ -50,11 +50,15 @@ CHILDREN = header(8) + struct.pack("!i", 2) + text("x") + text("yy")
 MISSING = header(-1, -101) + struct.pack("!i", -101)
 ANSWER = NODE + CHILDREN + MISSING + END
 MULTI = header(1) + text("/a") + header(5) + STAT + header(2) + header(13) + END
-REFUSED = (
-    header(-1) + struct.pack("!i", 0) + (header(-1, -103) + struct.pack("!i", -103)) * 3 + END
-)
+REFUSED = header(-1) + struct.pack("!i", 0) + (header(-1, -103) + struct.pack("!i", -103)) * 3 + END
 CODES = (0, -101, -112, -118, -2, -103)
-NUMBERS = (b"\0\0\0\1", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\x9b")
+NUMBERS = (
+    b"\0\0\0\1",
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\0\0\0",
+    b"\xff\xff\xff\x9b",
+)
 
 
 def garbage(call: Callable[[], Any]) -> Any:
@@ -151,9 +155,7 @@ def too_large(data: bytes) -> None:
         raise error
 
 
-def holds_refusal(
-    length: int, request: object, number: int, read: Callable[[int], bytes]
-) -> None:
+def holds_refusal(length: int, request: object, number: int, read: Callable[[int], bytes]) -> None:
     found = refusal_instead(length, [(request, None, number)], read)
     holds(found == b"" or found.startswith(struct.pack(">i", number)), found)
 

@@ -18,8 +18,8 @@ from tests.fuzz.harness import Harness, equal, holds, one_sentence, text_of
 from tests.fuzz.parsers.nodes import STRANGE
 from zkcoord.admin.offsets import reset_plan, time_spec
 from zkcoord.admin.offsets.untold import AboutToBeWritten, Untold
-from zkcoord.config.sources import read_table, resolve
 from zkcoord.config.option_spec import Use
+from zkcoord.config.sources import read_table, resolve
 from zkcoord.console.acting.readers import tokens_of
 from zkcoord.console.happenings import Happenings
 from zkcoord.console.replaying import _began, _steps
@@ -254,7 +254,7 @@ HARNESSES = (
     ),
     Harness(
         "core-encoding",
-        ("zkcoord.core_encoding:codec",),
+        ("zkcoord.core_encoding:_dict",),
         encoded,
         events,
         (b'{"Tick":', b'"now_ms":', b'{"GroupChanged":', b"null", b"[[", b"]]"),
@@ -268,7 +268,10 @@ HARNESSES = (
     ),
     Harness(
         "journal",
-        ("zkcoord.coordinator.journal:Reading.records", "zkcoord.console.happenings:Happenings.take"),
+        (
+            "zkcoord.coordinator.journal:Reading.records",
+            "zkcoord.console.happenings:Happenings.take",
+        ),
         journal,
         of_lines(RECORD, {"t": 6, "kind": "lost", "records": 5}, {**RECORD, "duration_ms": 5}),
         TELLING,
@@ -296,7 +299,17 @@ HARNESSES = (
         ("zkcoord.config.sources:read_table", "zkcoord.config.sources:resolve"),
         configuration,
         lambda: [CONFIG, b'{"zookeeper":"h:1","journal":true}', b"[a]\nb = 1\n", *STRANGE],
-        (b" = ", b'"""', b"[[", b"1979-05-27", b"inf", b"nan", b"true", b"0x", b"session_timeout_ms"),
+        (
+            b" = ",
+            b'"""',
+            b"[[",
+            b"1979-05-27",
+            b"inf",
+            b"nan",
+            b"true",
+            b"0x",
+            b"session_timeout_ms",
+        ),
     ),
     Harness(
         "token-file",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -22,7 +23,9 @@ from zkcoord.coordinator.http.host_names import HostNames
 from zkcoord.coordinator.http.places import Places
 from zkcoord.coordinator.http.server import HEAD_BYTES_MAX, _Handler, document, sentence
 from zkcoord.core.assignment import Assignment, AssignmentInput
+from zkcoord.core.error_codes import MembershipEnd, parse_end
 from zkcoord.core.model import Thread, TopicPartition
+from zkcoord.demo.processes import parsed
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian import handover
 from zkcoord.guardian.handover import (
@@ -36,6 +39,7 @@ from zkcoord.guardian.handover import (
     TlsOptions,
     Watch,
 )
+from zkcoord.stack.java import parse_major
 
 STATUSES = {200, 400, 404, 405, 414, 421, 431, 505}
 
@@ -91,7 +95,7 @@ REFUSED_REQUEST = (ValueError, TypeError, KeyError, AttributeError, IndexError, 
 
 def assignors_request(data: bytes) -> None:
     """A coordinator's own; what else comes ends the child with an error of these."""
-    error = outcome(lambda: None if frames.decode_request(data) else None)
+    error = outcome(partial(frames.decode_request, data))
     holds(error is None or isinstance(error, REFUSED_REQUEST), error)
     if len(data) >= frames.HEADER.size:
         length = frames.body_bytes(data[: frames.HEADER.size])
@@ -206,8 +210,24 @@ def listening(data: bytes) -> None:
     except ConfigurationError:
         return
     holds(bool(host) and 0 <= port < 65_536, host, port)
-    error = outcome(lambda: None if plain_address(host) else None)
+    error = outcome(partial(plain_address, host))
     holds(error is None or isinstance(error, ValueError), error)
+
+
+def told_end(data: bytes) -> None:
+    """Why a membership ended, as a registration says it."""
+    found = parse_end(text_of(data))
+    if found is not None:
+        equal(parse_end(f"{found}"), parse_end(f"{found}"))
+        holds(isinstance(found, MembershipEnd), found)
+
+
+def child_line(data: bytes) -> None:
+    """A line of the demo's children, and a Java's word about its version."""
+    found = parsed(data)
+    holds(found is None or isinstance(found, Mapping), found)
+    major = parse_major(text_of(data))
+    holds(major is None or major >= 0, major)
 
 
 SESSION = Handover(7, b"secret", 6_000, [("h", 2181), ("::1", 1)], TlsOptions("/ca"), "/r")
@@ -215,9 +235,19 @@ LINE = handover.encode_watch(3, SESSION)
 GIVEN = AssignmentInput({"m": {"t": 1}}, {"t": (0, 1)}, {TopicPartition("t", 0): Thread("m", 0)})
 ASSIGNED = Assignment({TopicPartition("t", 0): Thread("m", 0)}, (TopicPartition("t", 1),))
 GET = b"GET /live HTTP/1.1\r\nHost: here.example\r\n\r\n"
-WATCH_WORDS = (b" tls= ", b" tls=", b" tls=11", b" tls_ca_file=2f", b" report=2f", b" server=h:1", b" key=1")
+WATCH_WORDS = (
+    b" tls= ",
+    b" tls=",
+    b" tls=11",
+    b" tls_ca_file=2f",
+    b" report=2f",
+    b" server=h:1",
+    b" key=1",
+)
 HTTP_WORDS = (b"Host: ", b"HTTP/1.0", b"HEAD ", b"\r\n", b"/groups?a=b", b"Expect: 100-continue")
-PAGE = b"/act:do=1\nhost: here.example\norigin: http://here.example\nx-user: me\nsec-fetch-site: none"
+PAGE = (
+    b"/act:do=1\nhost: here.example\norigin: http://here.example\nx-user: me\nsec-fetch-site: none"
+)
 HARNESSES = (
     Harness(
         "handover",
@@ -250,7 +280,12 @@ HARNESSES = (
         "http-request",
         ("zkcoord.coordinator.http.server:_Handler.parse_request",),
         http_request,
-        lambda: [GET, GET.replace(b"/live", b"/metrics"), b"GET /\r\n\r\n", b"POST / HTTP/1.1\r\n\r\n"],
+        lambda: [
+            GET,
+            GET.replace(b"/live", b"/metrics"),
+            b"GET /\r\n\r\n",
+            b"POST / HTTP/1.1\r\n\r\n",
+        ],
         HTTP_WORDS,
     ),
     Harness(
@@ -289,5 +324,19 @@ HARNESSES = (
         listening,
         lambda: [b"127.0.0.1:9407", b"[::1]:9407", b"[::ffff:1.2.3.4]:1"],
         bytes_max=100,
+    ),
+    Harness(
+        "membership-end",
+        ("zkcoord.core.error_codes:parse_end",),
+        told_end,
+        lambda: [b"25", b"25:why", b"", b"x"],
+        bytes_max=100,
+    ),
+    Harness(
+        "child-line",
+        ("zkcoord.demo.processes:parsed", "zkcoord.stack.java:parse_major"),
+        child_line,
+        lambda: [b'{"event":"start","t":5}\n', b'openjdk version "17.0.15"', b'version "1.8.0"'],
+        (b'version "', b"1." + b"9" * 20, b"[" * 1_200),
     ),
 )

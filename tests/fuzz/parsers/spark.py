@@ -14,7 +14,7 @@ from consumer.spark.audit.rows import report_of, report_text
 from consumer.spark.plan import Plan, PlanError, PlannedRange, parse_plan, plan_of
 from consumer.spark.sink import manifest
 from consumer.spark.sink.running_batch import _is_plan
-from tests.fuzz.harness import Harness, decoding, equal, holds, one_sentence, sayable, text_of
+from tests.fuzz.harness import Harness, decoding, equal, holds, sayable, text_of
 from tests.fuzz.parsers.files import CONSUMED, RECORD, TELLING
 from tests.fuzz.parsers.nodes import MANY, STRANGE
 from zkcoord.core.model import Malformed

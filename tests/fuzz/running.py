@@ -1,0 +1,152 @@
+"""Runs parsers under atheris, one process after the other, and says what came of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fuzz import shim
+from tests.fuzz.finding import FOUND, ROOT, is_known, keep
+from tests.fuzz.harness import Harness
+from tests.fuzz.parsers import module_of
+
+BUILD = ROOT / "build" / "fuzz"
+TRACE_CHARS = 3_000
+HANG_S, MEMORY_MB = 120, 4_096
+WITH_SANITIZER = "c-extension"
+"""The one parser that is not Python."""
+
+LINE = re.compile(r"#(\d+)\s+(?:DONE|INITED|NEW|REDUCE|RELOAD|pulse)\s+cov: (\d+) ft: (\d+)")
+SPEED = re.compile(r"stat::average_exec_per_sec:\s+(\d+)")
+UNITS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+
+
+@dataclass
+class ParserRun:
+    """What came of one. `files`: new findings, as kept; `known`: signatures of those that are;
+    `trouble`: why it did not come to its end.
+    """
+
+    parser: str
+    inputs: int = 0
+    edges: int = 0
+    features: int = 0
+    per_second: int = 0
+    files: list[Path] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+    def row(self) -> str:
+        """A line of the table."""
+        said = f"{len(self.files)} new, {len(self.known)} known"
+        return (
+            f"{self.parser:22} {self.inputs:>9} {self.edges:>7} {self.features:>9}"
+            f" {self.per_second:>8}  {said if not self.trouble else self.trouble}"
+        )
+
+
+HEADING = f"{'PARSER':22} {'INPUTS':>9} {'EDGES':>7} {'FEATURES':>9} {'PER S':>8}  FINDINGS"
+
+
+def run_parser(python: Path, harness: Harness, inputs: int, seconds: int) -> ParserRun:
+    """So many inputs, or so many seconds (0: however long it takes)."""
+    corpus, findings = prepared(harness)
+    command = [
+        *(str(python), "-m", "tests.fuzz.target", module_of(harness.name)),
+        *(harness.name, str(findings)),
+        *(f"-runs={inputs}", f"-max_len={harness.bytes_max}", f"-dict={corpus.parent / 'words'}"),
+        *(f"-timeout={HANG_S}", f"-rss_limit_mb={MEMORY_MB}", "-print_final_stats=1"),
+        *(
+            f"-artifact_prefix={corpus.parent}/",
+            *([f"-max_total_time={seconds}"] if seconds else ()),
+        ),
+        str(corpus),
+    ]
+    ended = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(harness.name),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    (corpus.parent / "log").write_text(ended.stderr, encoding="utf-8")
+    run = ParserRun(harness.name)
+    for found in LINE.finditer(ended.stderr):
+        run.inputs, run.edges, run.features = map(int, found.groups())
+    for pattern, name in ((UNITS, "inputs"), (SPEED, "per_second")):
+        said = pattern.search(ended.stderr)
+        if said is not None:
+            setattr(run, name, int(said[1]))
+    if ended.returncode:
+        run.trouble = f"ended with {ended.returncode}: see {corpus.parent / 'log'}"
+    judge(run, harness, findings)
+    return run
+
+
+def judge(run: ParserRun, harness: Harness, findings: Path) -> None:
+    """Tell new ones from known ones; of the new ones keep the smallest input that can be found."""
+    latest: dict[str, dict[str, str]] = {}
+    for line in findings.read_text(encoding="utf-8").splitlines():
+        told = json.loads(line)
+        latest[told["signature"]] = told
+    for signature, told in latest.items():
+        if is_known(run.parser, signature):
+            run.known.append(signature)
+            continue
+        path = keep(harness, bytes.fromhex(told["input"]), signature)
+        run.files.append(path)
+        print(
+            f"{run.parser}: {signature}: {path.relative_to(ROOT)}\n{told['trace'][-TRACE_CHARS:]}"
+        )
+
+
+def prepared(harness: Harness) -> tuple[Path, Path]:
+    """Its corpus, which stays from run to run, with the seeds and what was found in it; and an
+    empty file for findings.
+    """
+    home = BUILD / harness.name
+    corpus, findings = home / "corpus", home / "findings"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(harness.seeds()):
+        (corpus / f"seed-{number}").write_bytes(seed)
+    for path in (FOUND / harness.name).glob("*.bin"):
+        (corpus / path.name).write_bytes(path.read_bytes())
+    words = [f'"{escaped(word)}"' for word in harness.words if 0 < len(word) <= 64]
+    (home / "words").write_text("\n".join(words) + "\n", encoding="ascii")
+    findings.write_bytes(b"")
+    return corpus, findings
+
+
+def escaped(word: bytes) -> str:
+    """As a dictionary of libFuzzer's has it."""
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in word)
+
+
+def environment(parser: str) -> Mapping[str, str]:
+    """Our packages beside atheris', and where C is looked at the sanitizers before all else."""
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *packages])}
+    preload = shim.preloaded() if parser == WITH_SANITIZER else None
+    if preload is not None:
+        found |= {
+            "LD_PRELOAD": preload,
+            "PYTHONMALLOC": "malloc",
+            "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
+            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+            shim.SANITIZED: "1",
+        }
+    return found
+
+
+def cheapest_first(harnesses: Mapping[str, Harness]) -> Iterator[Harness]:
+    """Those that are given short inputs first."""
+    return iter(sorted(harnesses.values(), key=lambda one: (one.bytes_max, one.name)))
