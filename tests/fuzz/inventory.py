@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.fuzz.harness import Harness
@@ -50,8 +51,13 @@ ELSEWHERE = {
 """Modules without a harness, and why."""
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def sources() -> tuple[tuple[str, ast.Module], ...]:
     """The product's modules by dotted name."""
+    return tuple(_sources())
+
+
+def _sources() -> Iterator[tuple[str, ast.Module]]:
     for room in PRODUCT:
         for path in sorted((ROOT / room).rglob("*.py")):
             dotted = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")

@@ -120,12 +120,13 @@ PIECES = (
     *(b"a|b", b".*", b"(?:", b"\\d", b"[\\w-]", b"++", b"??", b"\\cA", b"&&"),
 )
 EXPRESSIONS = (b"orders\\..*", b"(?!test).*", b"a|b,c", b"[a-z]{1,3}", b'"quoted"', b"^a$")
+ODD = (b'{"a":1,"a":2}', b'{"a":1e999}', b'{"a":' + b"9" * 30 + b"}", b'{"a":"\\ud800"}')
 HARNESSES = (
     Harness(
         "strict-json",
         ("zkcoord.znodes.strict_json:strict_json", "zkcoord.znodes.strict_json:reading"),
         lambda data: (json_object(data), seeds.DECODERS["mode"][0](data), None)[-1],
-        lambda: [*(one for _, many in seeds.DECODERS.values() for one in many), *STRANGE],
+        lambda: [*(one for _, many in seeds.DECODERS.values() for one in many), *ODD, *STRANGE],
         MANY,
     ),
     Harness(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from migrations.journal import JOURNAL, damage, told_in
-from tests.fuzz.harness import Harness, equal, holds, one_sentence, text_of
+from tests.fuzz.harness import Harness, Work, equal, holds, one_sentence, text_of
 from tests.fuzz.parsers.nodes import STRANGE
 from zkcoord.admin.offsets import reset_plan, time_spec
 from zkcoord.admin.offsets.untold import AboutToBeWritten, Untold
@@ -357,6 +357,7 @@ HARNESSES = (
         untold,
         of_lines({"aim": "a", "t": 5, "rows": [["t", 0, None, 5, 1]]}),
         TELLING,
+        Work(memory=70_000_000),  # a buffer of 64 MiB, for a file of any size
     ),
     Harness(
         "replay-told",
