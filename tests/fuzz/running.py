@@ -88,8 +88,21 @@ def run_parser(python: Path, harness: Harness, inputs: int, seconds: int) -> Par
             setattr(run, name, int(said[1]))
     if ended.returncode:
         run.trouble = f"ended with {ended.returncode}: see {corpus.parent / 'log'}"
+        run.files += kept_as_it_is(harness.name, corpus.parent)
     judge(run, harness, findings)
     return run
+
+
+def kept_as_it_is(parser: str, home: Path) -> Iterator[Path]:
+    """What a process was given when it died of it (a sanitizer), took too long or too much memory:
+    it cannot be made smaller here.
+    """
+    for kind in ("crash", "timeout", "oom"):
+        for given in home.glob(f"{kind}-*"):
+            path = FOUND / parser / f"{given.name[:18]}.bin"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            given.rename(path)
+            yield path
 
 
 def judge(run: ParserRun, harness: Harness, findings: Path) -> None:

@@ -60,6 +60,14 @@ def test_what_a_fuzzer_tells_is_judged(
     assert "1 new, 1 known" in run.row()
 
 
+def test_what_a_process_died_of_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "FOUND", tmp_path / "found")
+    (tmp_path / f"crash-{'ab' * 20}").write_bytes(b"x")
+    (path,) = running.kept_as_it_is("p", tmp_path)
+    assert path.read_bytes() == b"x" and path.parent == tmp_path / "found" / "p"
+    assert not list(running.kept_as_it_is("p", tmp_path))
+
+
 def test_what_is_said_at_the_end_of_a_run_is_read() -> None:
     said = "#1000\tDONE   cov: 57 ft: 93 corp: 5/9b\nstat::average_exec_per_sec:     250\n"
     found = running.LINE.search(said)
