@@ -23,7 +23,7 @@ from zkcoord.coordinator.http.host_names import HostNames
 from zkcoord.coordinator.http.places import Places
 from zkcoord.coordinator.http.server import HEAD_BYTES_MAX, _Handler, document, sentence
 from zkcoord.core.assignment import Assignment, AssignmentInput
-from zkcoord.core.error_codes import MembershipEnd, parse_end
+from zkcoord.core.error_codes import EndKind, MembershipEnd, parse_end
 from zkcoord.core.model import Thread, TopicPartition
 from zkcoord.demo.processes import parsed
 from zkcoord.errors import ConfigurationError
@@ -218,8 +218,8 @@ def told_end(data: bytes) -> None:
     """Why a membership ended, as a registration says it."""
     found = parse_end(text_of(data))
     if found is not None:
-        equal(parse_end(f"{found}"), parse_end(f"{found}"))
-        holds(isinstance(found, MembershipEnd), found)
+        equal(parse_end(str(found)), found)
+        holds(found.ms >= 0 and str(found.kind.value) in text_of(data), found)
 
 
 def child_line(data: bytes) -> None:
@@ -329,7 +329,8 @@ HARNESSES = (
         "membership-end",
         ("zkcoord.core.error_codes:parse_end",),
         told_end,
-        lambda: [b"25", b"25:why", b"", b"x"],
+        lambda: [str(MembershipEnd(kind, 5)).encode() for kind in EndKind],
+        (b" ", b"0", "\u0663".encode(), b"9" * 20),
         bytes_max=100,
     ),
     Harness(
