@@ -18,7 +18,7 @@ from tests.fuzz.parsers import module_of
 
 BUILD = ROOT / "build" / "fuzz"
 TRACE_CHARS = 3_000
-HANG_S, MEMORY_MB = 120, 4_096
+HANG_S, MEMORY_MB = 600, 4_096
 WITH_SANITIZER = "c-extension"
 """The one parser that is not Python."""
 
