@@ -21,6 +21,10 @@ class KnownFinding:
 DEEP = "JSON that is nested a thousand deep is a RecursionError, which is not caught"
 NUMBERS = "a number that does not fit is an OverflowError, which is not caught"
 JOINED = "a broker's answer with a null in the place of a list is a TypeError, no BadAnswerError"
+LONG = (
+    "kafka-python's decoder makes an OverflowError of a length of more than five bytes, and BAD of"
+    " consumer/gateway/frames.py lacks it"
+)
 ROWS = "ends the audit instead of being counted as a line that cannot be read"
 KNOWN: tuple[KnownFinding, ...] = (
     KnownFinding(
@@ -119,5 +123,25 @@ KNOWN: tuple[KnownFinding, ...] = (
         "child-line/long-version.bin",
         "ValueError in zkcoord/stack/java.py (parse_major)",
         "a Java that says a version of 5,000 digits is a ValueError instead of no version",
+    ),
+    KnownFinding(
+        "audit-lines/infinite-offset.bin",
+        "OverflowError in zkcoord/verdict/lines.py (<genexpr>)",
+        f"an offset of 1e900 {ROWS}",
+    ),
+    KnownFinding(
+        "broker-answer/long.bin",
+        "OverflowError in consumer/gateway/relay/rewriting.py (_decoded)",
+        f"{LONG}: no BadAnswerError, but an error of the event loop",
+    ),
+    KnownFinding(
+        "broker-beside-ours/long.bin",
+        "OverflowError in consumer/gateway/tooling/both_kinds.py (joined)",
+        f"{LONG}: no BadAnswerError",
+    ),
+    KnownFinding(
+        "broker-rights/long.bin",
+        "OverflowError in consumer/gateway/relay/login.py (answered)",
+        f"{LONG}: an answer to a login that cannot be read says nothing, it says",
     ),
 )

@@ -11,17 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fuzz import shim
+from tests.fuzz import sanitized
 from tests.fuzz.finding import FOUND, ROOT, is_known, keep
 from tests.fuzz.harness import Harness
 from tests.fuzz.parsers import module_of
 
 BUILD = ROOT / "build" / "fuzz"
 TRACE_CHARS = 3_000
+SANITIZED_MAX = 20_000
 HANG_S, MEMORY_MB = 600, 4_096
-WITH_SANITIZER = "c-extension"
-"""The one parser that is not Python."""
-
 LINE = re.compile(r"#(\d+)\s+(?:DONE|INITED|NEW|REDUCE|RELOAD|pulse)\s+cov: (\d+) ft: (\d+)")
 SPEED = re.compile(r"stat::average_exec_per_sec:\s+(\d+)")
 UNITS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
@@ -30,7 +28,7 @@ UNITS = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 @dataclass
 class ParserRun:
     """What came of one. `files`: new findings, as kept; `known`: signatures of those that are;
-    `trouble`: why it did not come to its end.
+    `trouble`: why it did not come to its end; `note`: what else was done.
     """
 
     parser: str
@@ -41,10 +39,12 @@ class ParserRun:
     files: list[Path] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     trouble: str = ""
+    note: str = ""
 
     def row(self) -> str:
         """A line of the table."""
         said = f"{len(self.files)} new, {len(self.known)} known"
+        said += f" ({self.note})" if self.note else ""
         return (
             f"{self.parser:22} {self.inputs:>9} {self.edges:>7} {self.features:>9}"
             f" {self.per_second:>8}  {said if not self.trouble else self.trouble}"
@@ -71,7 +71,7 @@ def run_parser(python: Path, harness: Harness, inputs: int, seconds: int) -> Par
     ended = subprocess.run(
         command,
         cwd=ROOT,
-        env=environment(harness.name),
+        env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -90,7 +90,32 @@ def run_parser(python: Path, harness: Harness, inputs: int, seconds: int) -> Par
         run.trouble = f"ended with {ended.returncode}: see {corpus.parent / 'log'}"
         run.files += kept_as_it_is(harness.name, corpus.parent)
     judge(run, harness, findings)
+    if harness.name == sanitized.PARSER and not run.trouble:
+        under_sanitizers(run, min(inputs, SANITIZED_MAX), corpus.parent)
     return run
+
+
+def under_sanitizers(run: ParserRun, inputs: int, home: Path) -> None:
+    """The extension in C once more, where gcc has its sanitizers."""
+    more = sanitized.environment()
+    if more is None:
+        run.note = "without sanitizers, which gcc lacks here"
+        return
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.sanitized", str(inputs), str(home)],
+        cwd=ROOT,
+        env={**environment(), **more},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if ended.returncode:
+        (home / "log").write_text(ended.stderr, encoding="utf-8")
+        run.trouble = f"ended with {ended.returncode} under sanitizers: see {home / 'log'}"
+        run.files += kept_as_it_is(run.parser, home)
+    else:
+        run.note = f"{ended.stdout.strip()} more under AddressSanitizer"
 
 
 def kept_as_it_is(parser: str, home: Path) -> Iterator[Path]:
@@ -144,20 +169,10 @@ def escaped(word: bytes) -> str:
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in word)
 
 
-def environment(parser: str) -> Mapping[str, str]:
-    """Our packages beside atheris', and where C is looked at the sanitizers before all else."""
+def environment() -> Mapping[str, str]:
+    """Our packages beside atheris'."""
     packages = [path for path in sys.path if path.endswith("site-packages")]
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *packages])}
-    preload = shim.preloaded() if parser == WITH_SANITIZER else None
-    if preload is not None:
-        found |= {
-            "LD_PRELOAD": preload,
-            "PYTHONMALLOC": "malloc",
-            "ASAN_OPTIONS": "detect_leaks=0:exitcode=99",
-            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-            shim.SANITIZED: "1",
-        }
-    return found
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *packages])}
 
 
 def cheapest_first(harnesses: Mapping[str, Harness]) -> Iterator[Harness]:

@@ -22,6 +22,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from consumer.spark.decode import engine_c
+from consumer.spark.decode.arrays import Fields
+from consumer.spark.decode.engine_base import Queued
+from consumer.spark.plan import PlannedRange
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "consumer" / "spark" / "decode" / "_rdk.c"
 SANITIZED = "ZKCOORD_FUZZ_SANITIZED"
@@ -154,9 +161,6 @@ def read_by_c(
     end: int,
 ) -> Rows:
     """Everything that the extension gives, `rows_max` rows at a time."""
-    from consumer.spark.decode import engine_c
-    from consumer.spark.plan import PlannedRange
-
     told = script(given)
     shim.told.shim_begin(told, len(told))
     client = shim.extension.Client({})
@@ -183,10 +187,6 @@ def read_by_c(
 
 def read_by_python(given: Sequence[ScriptedMessage], want: int, end: int) -> Rows:
     """The same by the engine's queue in Python."""
-    from consumer.spark.decode.arrays import Fields
-    from consumer.spark.decode.engine_base import Queued
-    from consumer.spark.plan import PlannedRange
-
     fields = Fields(
         key=lambda records: map(attrgetter("key"), records),
         value=lambda records: map(attrgetter("value"), records),
@@ -226,8 +226,6 @@ def columns_of(want: int) -> tuple[str, ...]:
 
 
 def together(chunks: Sequence[Any], position: int, want: int) -> Rows:
-    import pyarrow as pa
-
     columns: dict[str, list[Any]] = {name: [] for name in columns_of(want)}
     for chunk in chunks:
         for name, column in columns.items():

@@ -68,6 +68,7 @@ def main() -> None:
     module, name, findings, *arguments = sys.argv[1:]
     with INSTRUMENTED:
         harness = harness_in(module, name)
+        harness.check(b"")  # what is made, or imported, when it is needed first
     target = FuzzTarget(harness, findings)
     atheris.Setup([sys.argv[0], *arguments], target.one)
     atheris.Fuzz()
