@@ -144,4 +144,11 @@ KNOWN: tuple[KnownFinding, ...] = (
         "OverflowError in consumer/gateway/relay/login.py (answered)",
         f"{LONG}: an answer to a login that cannot be read says nothing, it says",
     ),
+    KnownFinding(
+        "gateway-request/many-parts.bin",
+        "Overworked",
+        "25 bytes say that they have 12,336 parts of a fixed size, and `skim` goes through all of"
+        " them, 40,000 lines of Python, before it looks whether the request has ended (at most"
+        " PARTS_MAX of them)",
+    ),
 )
