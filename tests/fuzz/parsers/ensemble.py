@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.fuzz.harness import Harness, equal, holds, outcome, text_of
 from tests.zk.kazoo_port.test_wire_requests import END, OPS, STAT, header, text
-from zkcoord.console.ensemble import ServerSeen, read_srvr
+from zkcoord.console.ensemble import TEXT_CHARS_MAX, ServerSeen, read_srvr
 from zkcoord.errors import ConfigurationError
 from zkcoord.guardian.wire import NotServing, parse_connect_response
 from zkcoord.zk.acl.text import acl_entries
@@ -199,7 +199,7 @@ def server_seen(data: bytes) -> None:
     found = read_srvr("h:1", data)
     holds(isinstance(found, ServerSeen), found)
     for text_ in (found.mode, found.version, found.latency, found.nodes, found.problem):
-        holds(text_.isprintable() and len(text_) < 200, text_)
+        holds(text_.isprintable() and len(text_) <= TEXT_CHARS_MAX * 10, text_)  # escaped
 
 
 def name(data: bytes) -> None:

@@ -189,7 +189,7 @@ def steps(data: bytes) -> None:
     """What a replay prints, as the console shows it; and when a recording began."""
     for told in _steps(text_of(data), 7):
         for text in (*told.decided, *told.because):
-            holds(len(text) <= 700, text)
+            holds(len(text) <= 600 * 10, text)  # each may be escaped
     began = _began(file("inputs-1.jsonl", data))
     holds(began is None or type(began) is int, began)
 
