@@ -148,6 +148,8 @@ def test_files_that_cannot_be_used_are_an_oserror(tmp_path: Path) -> None:
         TlsOptions(cert_file=str(junk)),
         TlsOptions(cert_file=CERTIFICATE, key_file=str(junk)),
         TlsOptions(ca_file=str(tmp_path / "missing")),
+        TlsOptions(ca_file="a\0b"),
+        TlsOptions(cert_file=CERTIFICATE, key_password="x" * 2_000),
     ):
         with pytest.raises(OSError):
             wire.tls_context(options)
