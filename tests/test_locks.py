@@ -24,6 +24,7 @@ LOCKS = {
     "tests/packages/build.lock": None,
     "tests/packages/kubernetes.lock": None,
     "tests/packages/sbom.lock": None,
+    "tests/packages/site.lock": (),
 }
 
 

@@ -1,0 +1,178 @@
+"""docs/tutorial.md, walked through on real servers (nightly); and the walker, on small pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import blocks, page
+from tests.docs.walking import PATIENCE_S, Walk, differs, shape
+from tests.harness.wait import wait_until
+from tests.packages.tools import ROOT, environment
+from zkcoord.stack.ports import free_port
+
+INSTALL_S = 1_800.0
+PROGRAM = '#!/bin/sh\nexec "{python}" -m zkcoord.cli.main "$@"\n'
+
+
+def at_home(folder: Path) -> dict[str, str]:
+    """As if this checkout's zkcoord were installed, by a user with a home of the test's."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True)
+    (programs / "zkcoord").write_text(PROGRAM.format(python=sys.executable))
+    (programs / "zkcoord").chmod(0o755)
+    (programs / "python").symlink_to(sys.executable)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ZKCOORD_")}
+    home = folder / "home"
+    home.mkdir()
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    return {
+        **kept,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
+        "XDG_CACHE_HOME": cache,
+    }
+
+
+@pytest.mark.nightly
+@pytest.mark.kafka
+def test_the_tutorial(tmp_path: Path) -> None:
+    """Each command, in its terminal; what is shown is what comes; nothing is left running."""
+    folder, port = tmp_path / "tutorial", free_port()
+    folder.mkdir()
+    seen: list[str] = []
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE_S) as found:
+            return str(found.read().decode())
+
+    def look() -> None:
+        wait_until(lambda: "billing" in get(""), PATIENCE_S, "the group on the first page")
+        seen.append(get("billing"))
+
+    # 9407 may be somebody's here
+    instead = {
+        "zkcoord console --journal-dir journal": (
+            f"zkcoord console --journal-dir journal --listen 127.0.0.1:{port}"
+        )
+    }
+    walk = Walk(page("tutorial"), folder, at_home(tmp_path), instead, {"console": look})
+    try:
+        assert walk.goes() > 20
+    finally:
+        down = [sys.executable, "-m", "zkcoord.cli.main", "stack", "down"]
+        subprocess.run(down, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    assert "billing_one" in seen[0] and "billing_two" not in re.sub("<[^>]*>", "", seen[0])[:2000]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(INSTALL_S)
+def test_the_install_block(tmp_path: Path) -> None:
+    """In a clone, by pip: what is behind it is there then."""
+    (block,) = (b for b in blocks(page("tutorial")) if b.mark.startswith("leave: "))
+    assert block.mark == "leave: test_the_install_block"
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    lines = [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+    script = "\n".join(["set -e", *lines, "zkcoord stack --help", "zkcoord console --help"])
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        cwd=clone,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    shutil.rmtree(clone)
+
+
+SMALL = """
+<!-- file: a.py -->
+```python
+import sys, time
+print("began", 1, flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("ended")
+    sys.exit(0)
+```
+
+```console
+$ export WHO=me; mkdir below; cd below
+$ echo "$WHO in $(basename $PWD)"
+me in below
+```
+
+<!-- terminal: other -->
+```console
+$ python a.py
+began 7
+```
+
+```console
+$ seq 3
+1
+...
+```
+
+<!-- terminal: other -->
+```console
+^C
+ended
+```
+"""
+
+
+def walked(text: str, tmp_path: Path) -> int:
+    """How many steps a small page has."""
+    folder = tmp_path / "walked"
+    folder.mkdir()
+    return Walk(text, folder, at_home(tmp_path), {}, {}).goes()
+
+
+def test_a_small_page_is_walked_through(tmp_path: Path) -> None:
+    assert walked(SMALL, tmp_path) == 5
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("me in below", "you in below", "you in below"),
+        ("1\n...\n", "1\n", "more is said"),
+        ("began 7", "begun 7", "begun"),
+        ("ended\n```", "over\n```", "over"),
+        ("^C\nended\n", "", "something runs"),
+        ("seq 3", "seq 3; false", "seq 3; false"),
+    ],
+)
+def test_a_page_that_is_not_so_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, said: str
+) -> None:
+    monkeypatch.setattr("tests.docs.walking.PATIENCE_S", 3.0)
+    assert right in SMALL
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        walked(SMALL.replace(right, wrong), tmp_path)
+
+
+def test_shapes() -> None:
+    assert shape("kafka   127.0.0.1:1 pid 2 log ...").fullmatch(
+        "kafka 127.0.0.1:35447  pid 11 log /x/y"
+    )
+    assert not shape("assigned 0 1").fullmatch("assigned 0 1 2")
+    assert not shape("billing").fullmatch("billings")
+    assert not differs(["...", "b"], ["a", "x", "b"], whole=True)
+    assert differs(["b"], ["a", "b"], whole=True) and not differs(["b"], ["a", "b"], whole=False)
+    assert differs(["b", "a"], ["a", "b"], whole=False)
+    assert not differs(["a", "..."], ["a"], whole=True)
