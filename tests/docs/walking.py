@@ -34,6 +34,8 @@ HELD_S = 5.0
 ANYTHING = "..."
 INTERRUPT = "^C"
 FIRST = "first"
+OF_A_SIGNAL = re.compile(r"^bash: line \d+: +\d+ (\w+) .*$")
+"""Where somebody sits at it, a shell says just `Killed`."""
 KEEP = 'status=$?; env -0 > "$KEPT_ENVIRONMENT"; pwd > "$KEPT_FOLDER"; exit $status'
 """What a shell would still know when the next command comes."""
 
@@ -75,19 +77,30 @@ def _form(part: str) -> str:
     return r"\s+" if part.isspace() else re.escape(part)
 
 
-def differs(shown: Sequence[str], said: Sequence[str], whole: bool) -> str:
-    """What of it has not been said, "" for nothing. `whole`: nor may more have been said."""
+def differs(shown: Sequence[str], said: Sequence[str]) -> str:
+    """How what is said is not what is shown, all of it and nothing more; "" where it is."""
     left = [line.strip() for line in said if line.strip()]
-    free = not whole
+    free = False
     for wanted in (line for line in shown if line.strip()):
         if wanted.strip() == ANYTHING:
             free = True
             continue
-        at = next((n for n, line in enumerate(left) if shape(wanted).fullmatch(line)), None)
+        at = next((n for n, line in enumerate(left) if shape(wanted).fullmatch(line.strip())), None)
         if at is None or (at > 0 and not free):
             return f"shown is {wanted!r}, and what comes is {left[:10]}"
-        left, free = left[at + 1 :], not whole
+        left, free = left[at + 1 :], False
     return f"more is said than shown: {left[:10]}" if left and not free else ""
+
+
+def reached(shown: Sequence[str], said: Sequence[str], begin: int = 0) -> int | None:
+    """Up to which line what is shown has come, in this order, from a line on; None: not yet."""
+    for wanted in (line for line in shown if line.strip() not in ("", ANYTHING)):
+        form = shape(wanted)
+        at = next((n for n in range(begin, len(said)) if form.fullmatch(said[n].strip())), None)
+        if at is None:
+            return None
+        begin = at + 1
+    return begin
 
 
 class Terminal:
@@ -103,11 +116,13 @@ class Terminal:
         self._child: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self.said: list[str] = []
+        self.looked_at = 0
+        """How many lines of it the page has shown."""
 
     def run(self, command: str) -> None:
         """Begin it."""
         assert not self.busy(), f"in {self.name} something runs, {command} cannot be entered"
-        self.said = []
+        self.said, self.looked_at = [], 0
         self._child = subprocess.Popen(
             ["bash", "-c", f"{command}\n{KEEP}"],
             cwd=self.folder,
@@ -124,7 +139,7 @@ class Terminal:
     def _read(self, child: subprocess.Popen[str]) -> None:
         assert child.stdout is not None
         for line in child.stdout:
-            self.said.append(line.rstrip("\n"))
+            self.said.append(OF_A_SIGNAL.sub(r"\1", line.rstrip("\n")))
 
     def busy(self) -> bool:
         """Does something run there?"""
@@ -213,22 +228,31 @@ class Walk:
         where = f"line {step.line}, {step.terminal}: {step.command or 'what it says'}"
         print(where, flush=True)
         if step.command == INTERRUPT:
-            terminal.said = []
+            terminal.said.clear()
             terminal.interrupt()
         elif step.command:
             terminal.run(step.command)
         goes_on = bool(following) and following[0].command in ("", INTERRUPT)
         if goes_on or not step.command:
-            wait_until(
-                lambda: not differs(step.shown, terminal.said, whole=False),
-                PATIENCE_S,
-                f"what is shown ({where}): {step.shown}, not {terminal.said}",
-            )
+            self._comes(step, terminal, where)
             assert terminal.busy() or not following, (where, terminal.said)
         else:
             status = terminal.ended()
             assert status == 0, (where, status, terminal.said)
-            difference = differs(step.shown, terminal.said, whole=True)
+            difference = differs(step.shown, terminal.said)
             assert not difference, f"{where}: {difference}"
         if not step.command or goes_on:
             self._meanwhile.get(step.terminal, lambda: None)()
+
+    def _comes(self, step: Step, terminal: Terminal, where: str) -> None:
+        """Wait for what is shown, behind what was shown before."""
+        try:
+            wait_until(
+                lambda: reached(step.shown, terminal.said, terminal.looked_at) is not None,
+                PATIENCE_S,
+                where,
+            )
+        except AssertionError:
+            said = terminal.said[terminal.looked_at :]
+            raise AssertionError(f"{where}: shown is {step.shown}, and what comes {said}") from None
+        terminal.looked_at = reached(step.shown, terminal.said, terminal.looked_at) or 0
