@@ -105,7 +105,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_mock_imports = ["pyspark", "pyarrow", "pandas", "py4j", "confluent_kafka"]
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 88
+python_maximum_signature_line_length = 120
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"zkcoord {release}"
