@@ -9,6 +9,7 @@ and each warning fails the build.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,7 @@ myst_heading_anchors = 6
 # raw tables and one section of docs/operations.md begin below the level that would be next
 suppress_warnings = ["myst.header"]
 highlight_language = "text"
+smartquotes = False
 
 # docstrings: `code` in single backticks
 default_role = "code"
@@ -130,6 +132,58 @@ def add_navigation(app: Sphinx, docname: str, content: list[str]) -> None:
         content[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n"
 
 
+def add_options(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Where a page of the reference has a comment for it, the table of options, from the code."""
+    for mark, table in (("consumer", consumer_options), ("Spark", spark_options)):
+        comment = f"<!-- options: {mark} -->"
+        if comment in content[0]:
+            content[0] = content[0].replace(comment, "\n".join(table()))
+
+
+def cell(text: object) -> str:
+    """A value in a table; of a function its name, of a class too."""
+    shown = getattr(text, "__name__", None) or repr(text)
+    return "`" + shown.replace("|", "\\|").replace("\n", " ") + "`"
+
+
+def consumer_options() -> Iterator[str]:
+    """Every option of `KafkaConsumer`, its default, and what it takes."""
+    from zkcoord.consumer.option_types import OPTION_TYPES
+    from zkcoord.consumer.options import CHANGED_DEFAULTS, DEFAULT_CONFIG, OWN_DEFAULTS
+
+    yield "| option | default | whose | what it takes |\n|---|---|---|---|"
+    for name, default in sorted(DEFAULT_CONFIG.items()):
+        whose = "kafka-python's"
+        if name in CHANGED_DEFAULTS:
+            whose = "kafka-python's, with another default"
+        if name in OWN_DEFAULTS:
+            whose = "of zkcoord's own"
+        says = OPTION_TYPES[name].says.replace("|", "\\|")
+        yield f"| `{name}` | {cell(default)} | {whose} | {says} |"
+
+
+def spark_options() -> Iterator[str]:
+    """Every option of the source, and each of Spark's own Kafka source that it refuses."""
+    from sphinx.ext.autodoc.mock import mock
+
+    with mock(autodoc_mock_imports):
+        from zkcoord.consumer.spark import option_names as names
+    yield "| option | of a stream | of a batch | as `KafkaConsumer`'s |\n|---|---|---|---|"
+    for name in sorted({*names.STREAM_OPTIONS, *names.BATCH_OPTIONS}):
+        taken = (name in kind for kind in (names.STREAM_OPTIONS, names.BATCH_OPTIONS))
+        same = names.GROUP_OPTIONS.get(name)
+        columns = [*("yes" if t else "" for t in taken), f"`{same}`" if same else ""]
+        yield f"| `{name}` | {' | '.join(columns)} |"
+    yield "\n| refused is | of | because |\n|---|---|---|"
+    for of, refused in (
+        ("both", names.REFUSED),
+        ("a stream", names.STREAM_REFUSED),
+        ("a batch", names.BATCH_REFUSED),
+    ):
+        for name, why in sorted(refused.items()):
+            yield f"| `{name}` | {of} | {why} |"
+
+
 def as_text(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -148,5 +202,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("navigation", {}, "env")
     app.add_lexer("mermaid", TextLexer)  # a diagram that is shown as what it was written in
     app.connect("source-read", add_navigation)
+    app.connect("source-read", add_options)
     app.connect("autodoc-process-docstring", as_text)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,6 +14,8 @@ import pytest
 from tests.docs import building
 from tests.docs.test_reference import named
 from tests.packages.tools import ROOT, MissingToolError, PackagingError, tools
+from zkcoord.consumer import DEFAULT_CONFIG
+from zkcoord.consumer.spark.option_names import BATCH_OPTIONS, REFUSED, STREAM_OPTIONS
 
 pytestmark = pytest.mark.slow
 SMALL = """
@@ -82,6 +84,16 @@ def test_the_reference_has_all_names(site: Path) -> None:
     there = {line.split()[0] for line in zlib.decompress(inventory).decode().splitlines()}
     assert not set(named()) - there
     assert "zkcoord.consumer.KafkaConsumer.poll" in there
+
+
+def test_the_reference_has_all_options(site: Path) -> None:
+    for page, options in (
+        ("consumer", DEFAULT_CONFIG),
+        ("spark", {*STREAM_OPTIONS, *BATCH_OPTIONS, *REFUSED}),
+    ):
+        text = (site / "docs" / "reference" / f"{page}.html").read_text(encoding="utf-8")
+        missing = [name for name in options if f">{name}</span>" not in text]
+        assert not missing, (page, missing)
 
 
 def small(tmp_path: Path, front: str) -> str:
