@@ -77,6 +77,14 @@ def test_the_tutorial(tmp_path: Path) -> None:
     assert not written, "the page says that nothing is written elsewhere"
 
 
+def test_who_reads_it_is_told_what_files_are_called() -> None:
+    """The comments that say so are not seen."""
+    text = page("tutorial")
+    files = [b.mark.removeprefix("file: ") for b in blocks(text) if b.mark.startswith("file: ")]
+    assert len(files) == 3 and all(f"as `{name}`" in " ".join(text.split()) for name in files)
+    assert all(b.mark for b in blocks(text) if b.language != "console")
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(INSTALL_S)
 def test_the_install_block(tmp_path: Path) -> None:
