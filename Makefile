@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim spec fuzz mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test wheels image sbom vulnerabilities lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim spec fuzz mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test wheels image sbom vulnerabilities docs lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -50,7 +50,7 @@ lint: setup ## format, lint rules and types (seconds); the first two are mended 
 	@$(PY) -m mypy
 
 test: setup lint ## the gate (make lint), then every test but the nightly ones
-	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch && $(PY) -m tests.gateway.clients && $(PY) -m tests.packages.tools kubernetes)
+	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch && $(PY) -m tests.gateway.clients && $(PY) -m tests.packages.tools kubernetes site)
 	@$(PY) -m tests.harness.archives
 	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
@@ -170,6 +170,9 @@ sbom: ## lists of all that is installed by docker/image.lock and .ci/test.lock, 
 vulnerabilities: ## which of them have known vulnerabilities (4: nobody who knows can be reached). Needs no .venv
 	@$(PYTHON) -m tests.packages audit
 
+docs: ## docs/ as a site, into build/site (open index.html; no server is needed): pages, search, a reference from docstrings; a link that leads nowhere fails (EXTERNAL=1: links to other hosts instead, which are reported; 4: Sphinx is missing). Needs no .venv
+	@$(PYTHON) -m tests.docs $(if $(EXTERNAL),--external)
+
 lock: ## the lock files anew: versions and hashes that CI and the image install (needs uv; nobody else does)
 	@$(LOCK_WITH) docker/build.in --output-file docker/build.lock
 	@$(LOCK_WITH) setup.py --extra cli --extra sasl --extra console --output-file docker/image.lock
@@ -180,6 +183,7 @@ lock: ## the lock files anew: versions and hashes that CI and the image install 
 	@$(LOCK_WITH) tests/packages/fuzz.in --output-file tests/packages/fuzz.lock
 	@$(LOCK_WITH) tests/packages/kubernetes.in --output-file tests/packages/kubernetes.lock
 	@$(LOCK_WITH) tests/packages/sbom.in --output-file tests/packages/sbom.lock
+	@$(LOCK_WITH) setup.py tests/packages/site.in --output-file tests/packages/site.lock
 
 nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, the benchmarks: each runs whatever the one before said (hours)
 	@failed=""; \
@@ -220,6 +224,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.packages demo || test $$? -eq 4 || failed="$$failed wheels-demo"; \
 	$(PY) -m tests.packages sbom || test $$? -eq 4 || failed="$$failed sbom"; \
 	$(PY) -m tests.packages audit || test $$? -eq 4 || failed="$$failed vulnerabilities"; \
+	$(PY) -m tests.docs --external || test $$? -eq 4 || failed="$$failed docs"; \
 	$(MAKE) --no-print-directory chaos SEEDS=20 DEATHS=5 || failed="$$failed chaos"; \
 	$(MAKE) --no-print-directory chaos-spark HANDOVERS=3 MOVES=8 || failed="$$failed chaos-spark"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }

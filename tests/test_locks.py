@@ -25,6 +25,7 @@ LOCKS = {
     "tests/packages/fuzz.lock": None,
     "tests/packages/kubernetes.lock": None,
     "tests/packages/sbom.lock": None,
+    "tests/packages/site.lock": (),
 }
 
 

@@ -1,7 +1,7 @@
 """Programs that only packaging needs: each list beside this file, NAME.lock, is a virtual
 environment in the cache folder of the jars, made once for each content of the list.
 
-    python -m tests.packages.tools build kubernetes sbom     makes what is missing, for later
+    python -m tests.packages.tools build kubernetes sbom site    makes what is missing, for later
 """
 
 from __future__ import annotations
