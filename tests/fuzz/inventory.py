@@ -36,7 +36,6 @@ ELSEWHERE = {
     " covered; the rest is an event loop (tests/gateway)",
     "consumer.gateway.relay.tls_options": "asks whether a name of an operator's is an address",
     "consumer.spark.graceful_stop": "reads the progress of the query in the same driver",
-    "consumer.spark.sink.__main__": "a directory from the command line, for Hadoop to judge",
     "consumer.spark.sink.files": "a directory from the command line, for Hadoop to judge",
     "consumer.spark.workers": ITS_OWN,
     "zkcoord.console.flags": "asks whether an address that `parse_listen` has read is loopback's",
