@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from zkcoord.core.events import GroupDelta
-from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Mode
+from zkcoord.core.model import (
+    GroupMetadata,
+    GroupMode,
+    GroupState,
+    Malformed,
+    Member,
+    Mode,
+    Subscription,
+)
 
 from .timed import Timed, when
 
@@ -96,6 +104,18 @@ def test_a_pause_waits_for_no_assignor_and_takes_no_answer() -> None:
     assert asked.core.groups["g"].state is GroupState.STABLE
     asked.say("answer g last t-0=A t-1=A t-2=A t-3=A")
     assert not when(asked.pass_ms(1_000), START)
+
+
+def test_a_pause_waits_for_nobody_who_comes_in_the_same_reading() -> None:
+    """What others gave up was handed out until the quiet window was over (operators, seed 939)."""
+    moving = group("member g A@11 t:1")
+    moving.say("member g B@12 t:1")
+    assert when(moving.pass_ms(300, deaf="A"), STOP)
+    comes = Member("C", 13, 13, Subscription({"t": 1}))
+    moving.given("g", GroupDelta(mode={"mode": PAUSED}, members={"C": comes}))
+    found = moving.pass_ms(1_000)
+    assert when(found, STOP) and not when(found, START)
+    assert moving.core.groups["g"].view.owners == {}
 
 
 def test_static_members_get_back_what_they_had() -> None:

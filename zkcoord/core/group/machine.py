@@ -247,7 +247,8 @@ class Group:
             self.cause = cause
             self.log.begin(now_ms, cause)
         quiet_ms = min(now_ms + t.window_ms(), t.change_first_ms + o.debounce_max_ms)
-        t.assign_at_ms = max(quiet_ms, t.not_before_ms)
+        pausing = self.word.paused and self.view.target  # it waits for nobody who comes
+        t.assign_at_ms = now_ms if pausing else max(quiet_ms, t.not_before_ms)
 
     def answered(self, now_ms: int, token: int, answer: Assignment | None, failure: str) -> None:
         """A custom assignor answered, or failed."""
@@ -384,12 +385,11 @@ class Group:
 
     def _remove(self, now_ms: int) -> tuple[WriteOp, ...]:
         """What is to be deleted before anything else is decided."""
-        removals = self.removals
         return (
-            removals.evict(now_ms)
-            or removals.clean()
+            self.removals.evict(now_ms)
+            or self.removals.clean()
             or self.legacy.keep_out(self.view)
-            or (() if self.legacy.shared else removals.free_orphans(now_ms))
+            or (() if self.legacy.shared else self.removals.free_orphans(now_ms))
         )
 
     def _assign_when_due(self, now_ms: int, left_alone: bool) -> None:
