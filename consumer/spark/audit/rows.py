@@ -142,7 +142,7 @@ def fitting(row: FactRow) -> FactRow:
         or max(numbers) > LONG_MAX
     ):
         raise OverflowError(f"a number of line {row.line} is too large")
-    f"{row.topic}{row.member}{row.text}".encode()
+    f"{row.topic}{row.member}{row.text}".encode()  # half a character is no UTF-8
     return row
 
 
