@@ -70,6 +70,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(HANGS_AFTER_S))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the programs that tests run keep for their user (journals, ...) is neither written to
+    the home of who runs the tests nor read from there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def levels_of_logs() -> Iterator[None]:
     """What a test, or a command that it runs in this process, makes louder or quieter is as before

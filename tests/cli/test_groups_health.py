@@ -59,11 +59,14 @@ def here(kafka_zk_hosts: str, topic: str) -> Iterator[World]:
 
 
 @pytest.fixture
-def run(kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`zkcoord groups health ARGUMENTS` in this process: status, standard output and error."""
+def run(kafka_zk_hosts: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """`zkcoord groups health ARGUMENTS` in this process, with a journal that says nothing: status,
+    standard output and error.
+    """
+    where = ["--zookeeper", kafka_zk_hosts, "--journal-dir", str(tmp_path)]
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        status = main(["groups", "health", *arguments, "--zookeeper", kafka_zk_hosts])
+        status = main(["groups", "health", *arguments, *where])
         out, err = capsys.readouterr()
         return status, out, err
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from consumer.core import messages as msg
-from consumer.member.joining import registration
 from consumer.member.joining import whose_group as whose_group_module
 from tests.protocol.rig import GROUP, Member, Rig
 from zkcoord.core.classic.requests import BlobRef, ClassicAnswer, ClassicJoin
@@ -86,7 +85,7 @@ def test_clients_that_came_first_are_seen_after_it_registered(
     def blind_once(*args: object, **more: object) -> str:
         return "" if next(looks, None) else real(*args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(registration, "led_by_clients", blind_once)
+    monkeypatch.setattr(whose_group_module, "led_by_clients", blind_once)
     member = rig.member("m", "t")
     kept_out(rig, member, "is led by one of its 1 clients")
 

@@ -192,6 +192,46 @@ def test_what_a_member_can_have_said_of_a_client_led_group_is_not_believed(
     assert not named(second, "client-led group")
 
 
+@BOTH
+@pytest.mark.parametrize("said", ["pin", "state"])
+def test_what_a_member_can_have_said_of_who_leads_a_group_keeps_nobody_out(
+    rig: Rig, app: KazooClient, said: str
+) -> None:
+    """A word that clients lead it, an operator's or a coordinator's, would refuse every member:
+    now, and in what it reads after it has registered.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    paths = ClassicPaths(rig.layout)
+    for path in dict.fromkeys((*paths.above_pins(), *paths.above_groups(), paths.requests)):
+        app.create(path, b"", acl=acl_of("rc"))
+    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    stable = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
+    if said == "state":
+        app.create(paths.group(GROUP), b"", acl=acl_of("rc"))
+        app.create(paths.state(GROUP), encode_state(stable), acl=acl_of("r"))
+    else:
+        app.create(paths.pin(GROUP), encode_pin(Pin(Machine.CLIENT_LED)), acl=acl_of("r"))
+    rig.coordinator()
+    m = rig.member("m", "t").fetches(T0, T1)
+    assert not m.said(msg.Failed)
+
+
+@BOTH
+def test_an_operators_word_that_clients_lead_keeps_members_out(rig: Rig) -> None:
+    """With roles, as without: nobody else could have said it."""
+    rig.topic("t", 2)
+    c = rig.coordinator()
+    c.wait(lambda: rig.zk.exists(ClassicPaths(rig.layout).pins) is not None, "the root of pins")
+    rig.zk.create(
+        ClassicPaths(rig.layout).pin(GROUP), encode_pin(Pin(Machine.CLIENT_LED)), acl=acl_of("r")
+    )
+    m = rig.member("m", "t")
+    m.wait(lambda: m.said(msg.Failed), "that it is refused")
+    assert "an operator has said that clients lead" in m.said(msg.Failed)[0].message
+
+
 def members_of(c: Coordinator, group: str) -> tuple[ClassicPhase, int] | None:
     """A client-led group as a coordinator knows it; None: not yet."""
     services = c.driver.services

@@ -259,4 +259,7 @@ def test_ports_leave_no_thread_and_no_descriptor(fixture: RealFixture, link: Lin
     link.mode = Mode.REFUSE
     refusal(fixture, link, connect_timeout_ms=100)
     wait_until(lambda: threading.active_count() <= threads, WAIT_S, "the threads to end")
-    wait_until(lambda: len(open_files(link)) <= len(before), WAIT_S, "the descriptors to be closed")
+    try:
+        wait_until(lambda: not open_files(link) - before, WAIT_S, "the descriptors to be closed")
+    except AssertionError as error:
+        raise AssertionError(f"{error} New are {open_files(link) - before}.") from None

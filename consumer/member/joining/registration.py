@@ -27,9 +27,9 @@ from consumer.member.joining.unserved_asks import UnservedAsks
 from consumer.member.joining.whose_group import (
     REGISTRATIONS_LISTED_MAX,
     REGISTRATIONS_SEEN_MAX,
+    if_not_led_by_clients,
     if_not_used_elsewhere,
     in_use,
-    led_by_clients,
     reads_of_leader,
     see_whose,
 )
@@ -236,27 +236,31 @@ class Registration:
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
         nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
         size = ids.stat.num_children if isinstance(ids, Node) else 0
-        why = led_by_clients(self.options.group, led, pin, bool(size and self.options.gateway))
-        if why:
-            return self._fail(FailureCode.REJECTED, why)
-        port, layout, group = self.port, self.layout, self.options.group
-        self._if_not_led_elsewhere(
-            other_leader,
-            lambda: if_not_used_elsewhere(
-                port,
-                layout,
-                group,
-                other_ids,
-                lambda why: self._fail(FailureCode.OTHER_LAYOUT, why),
-                lambda: believe_mode(
-                    port,
-                    layout,
-                    group,
-                    self.roles,
-                    mode_node,
-                    lambda mode: self._judged(replace(seen, mode=mode), nodes, size),
+        where = self.port, self.layout, self.options.group
+
+        def led_by_nobody() -> None:
+            self._if_not_led_elsewhere(
+                other_leader,
+                lambda: if_not_used_elsewhere(
+                    *where,
+                    other_ids,
+                    lambda why: self._fail(FailureCode.OTHER_LAYOUT, why),
+                    lambda: believe_mode(
+                        *where,
+                        self.roles,
+                        mode_node,
+                        lambda mode: self._judged(replace(seen, mode=mode), nodes, size),
+                    ),
                 ),
-            ),
+            )
+
+        if_not_led_by_clients(
+            *where,
+            self.roles,
+            (led, pin),
+            bool(size and self.options.gateway),
+            lambda why: self._fail(FailureCode.REJECTED, why),
+            led_by_nobody,
         )
 
     def _judged(self, seen: Joined, nodes: Mapping[str, ReadAnswer], size: int) -> None:
@@ -423,22 +427,18 @@ class Registration:
             return
         answer, led, pin = result.answers
         if isinstance(answer, Node) and answer.stat.ephemeral_owner == self.session_id:
-            why = led_by_clients(self.options.group, led, pin, bool(self.options.gateway))
-            if why:  # they were first: what was said before this registration is seen now
-                return self._leave(why)
             assert self.seen is not None
-            s = self.seen
-            return self.done(
-                Joined(
-                    answer.stat.czxid,
-                    s.epoch,
-                    s.lease_max_ms,
-                    self.sent_ms,
-                    s.leader_alive,
-                    s.group_state,
-                    s.missing_topics,
-                    s.mode,
-                )
+            seen = replace(self.seen, incarnation=answer.stat.czxid, sent_ms=self.sent_ms)
+            # they were first: what was said before this registration is seen now
+            return if_not_led_by_clients(
+                self.port,
+                self.layout,
+                self.options.group,
+                self.roles,
+                (led, pin),
+                bool(self.options.gateway),
+                self._leave,
+                lambda: self.done(seen),
             )
         if exists and isinstance(answer, Missing):
             return self._believe_channel(self._only_registration)

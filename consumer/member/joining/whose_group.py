@@ -9,12 +9,17 @@ from collections.abc import Callable, Sequence
 
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Member
+from zkcoord.zk.acl.belief import Belief
+from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
+    AclsDone,
+    AclsResult,
     Children,
     Denied,
     GetChildren,
     GetData,
+    Missing,
     Node,
     Port,
     Read,
@@ -62,6 +67,49 @@ def led_by_clients(group: str, state: ReadAnswer, pin: ReadAnswer, goes_over: bo
             " another group_id"
         )
     return ""
+
+
+def if_not_led_by_clients(
+    port: Port,
+    layout: Layout,
+    group: str,
+    roles: Roles | None,
+    answers: tuple[ReadAnswer, ReadAnswer],
+    goes_over: bool,
+    led: Callable[[str], None],
+    then: Callable[[], None],
+) -> None:
+    """As `led_by_clients`, of what was read for `reads_of_leader`: `led` is told the sentence. With
+    roles, what others than coordinators may have written is nobody's word. Nothing is called when
+    the connection is lost.
+    """
+    why = led_by_clients(group, *answers, goes_over)
+    if not why:
+        return then()
+    if roles is None:
+        return led(why)
+    paths = ClassicPaths(layout)
+    of_state = (*paths.above_groups(), paths.group(group), paths.state(group))
+    of_pin = (*paths.above_pins(), paths.pin(group))
+
+    def answered(result: AclsResult) -> None:
+        if not isinstance(result, AclsDone):
+            return
+        root, *acls = result.answers
+        belief = Belief(roles, root)
+        closed = [
+            not belief.closed(path, acl)
+            for path, acl in zip((*of_state, *of_pin), acls, strict=True)
+        ]
+        believed = all(closed[: len(of_state)]), all(closed[len(of_state) :])
+        state, pin = (
+            answer if counts else Missing()
+            for answer, counts in zip(answers, believed, strict=True)
+        )
+        said = led_by_clients(group, state, pin, goes_over)
+        led(said) if said else then()
+
+    port.acls([layout.epoch, *of_state, *of_pin], answered)
 
 
 def in_use(group: str, chosen: str | None, members: Sequence[str]) -> str:

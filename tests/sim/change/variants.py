@@ -13,7 +13,7 @@ from consumer.gateway.changing.to_coordinator import ToCoordinator
 from consumer.gateway.client_led.entrance import MembersEntrance
 from consumer.gateway.client_led.group import LedGroup, WaitingLed
 from consumer.gateway.wire.requests import JoinRequest
-from consumer.member.joining import registration
+from consumer.member.joining import whose_group
 from consumer.offsets import memberless
 from consumer.offsets.memberless import MemberlessCommits
 from tests.sim.mixes import CHANGE
@@ -98,7 +98,7 @@ CHANGE_VARIANTS = (
         (
             Patch(ToCoordinator, "look", _waits_for_nobody),
             Patch(MembersEntrance, "_serve", _to_the_wire),
-            Patch(registration, "led_by_clients", _no_reason),
+            Patch(whose_group, "led_by_clients", _no_reason),
         ),
         CHANGE,
         ("G1",),
