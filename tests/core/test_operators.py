@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from zkcoord.core.events import GroupDelta
@@ -12,6 +14,8 @@ from zkcoord.core.model import (
     Malformed,
     Member,
     Mode,
+    Request,
+    RequestKind,
     Subscription,
 )
 
@@ -59,6 +63,7 @@ def test_who_resumed_it_while_nobody_led_is_in_the_journal() -> None:
     after = taken_over(RESUMED)
     found = after.pass_ms(5_000)
     assert when(found, "record resumed g: by=bob") and when(found, f"{START} A")
+    assert when(found, "record mode g"), "the first that this one reads"
     assert after.reports("g")[-1].paused == ""
 
 
@@ -169,3 +174,49 @@ def test_an_eviction_of_nobody_does_not_wait_for_the_end_of_a_quarantine() -> No
     assert failing.core.groups["g"].state is GroupState.QUARANTINED
     failing.say("evict g request-0 nobody 4")
     assert when(failing.pass_ms(1_000), "delete request request-0")
+
+
+def test_a_mark_that_nobody_can_read_pauses_no_group_that_was_not_reported_to_be() -> None:
+    begun = Timed("options debounce_ms=10", "elected 3", "topic t 4")
+    begun.say("member g A@11 t:1")
+    unpaused = GroupMetadata(7, GroupState.STABLE, "sticky", mode="coordinated")
+    begun.given("g", GroupDelta(metadata=unpaused, mode={"mode": JUNK}))
+    begun.say("ready")
+    assert when(begun.pass_ms(5_000), f"{START} A")
+    assert begun.reports("g")[-1].paused == ""
+
+
+def test_who_did_not_say_its_name_is_somebody() -> None:
+    asked = group("member g A@11 t:1", "member g B@12 t:1")
+    asked.given("g", GroupDelta(mode={"mode": replace(PAUSED, by="")}))
+    asked.pass_ms(1_000)
+    assert asked.reports("g")[-1].paused == "somebody"
+    evict = Request(RequestKind.EVICT, member="A", session=member_of(asked, "A").session)
+    asked.given("g", GroupDelta(requests={"request-0": evict}))
+    assert when(asked.pass_ms(1_000), "by=somebody")
+
+
+def test_who_is_late_after_an_operators_eviction_is_nobodys_wish() -> None:
+    asked = group("member g A@11 t:1", "member g B@12 t:1")
+    session = member_of(asked, "A").session
+    evict = Request(RequestKind.EVICT, by="ann", member="A", session=session)
+    asked.given("g", GroupDelta(requests={"request-0": evict}))
+    found = asked.pass_ms(1_000)
+    assert when(found, "record evicted g: member=A reason=operator asked for it: ann")
+    asked.say("member g C@13 t:1 timeout=600")
+    found = asked.pass_ms(asked.core.options.orphan_wait_ms + 5_000, deaf="C")
+    assert when(found, "record evicted g: member=C reason=did not answer")
+
+
+def test_what_was_asked_for_afresh_is_answered_by_the_pause() -> None:
+    """Else who resumes it would be given another assignment than the one it had."""
+    asked = group("member g A@11 t:1")
+    asked.given("g", GroupDelta(mode={"mode": PAUSED}))
+    asked.pass_ms(1_000)
+    asked.say("request g request-0 fresh")
+    asked.pass_ms(1_000)
+    assert asked.core.groups["g"].requests.fresh == frozenset()
+
+
+def member_of(world: Timed, name: str) -> Member:
+    return world.core.groups["g"].view.members[name]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from zkcoord.core.group.rebalance_log import OWNED_PARTITIONS_MAX, STEPS_MAX, RebalanceLog
+from zkcoord.core.group.rebalance_log import (
+    OWNED_PARTITIONS_MAX,
+    STEPS_MAX,
+    TAKEOVER,
+    RebalanceLog,
+)
 from zkcoord.core.model import Cause, Command, GroupState, Option, Owner, Thread, TopicPartition
 from zkcoord.core.target import TargetAssignment
 
@@ -62,6 +67,25 @@ def test_the_next_rebalance_begins_without_the_steps_of_this_one() -> None:
         log.acked(began + 4, "b")
         found = record(log, began + 5, view(b=(0,)))
         assert [step["ms"] for step in found["steps"]] == [3]
+
+
+def test_a_takeover_in_between_begins_anew() -> None:
+    """What was read then is not news; what somebody was told before it began is told from there."""
+    log = RebalanceLog("g")
+    log.begin(1_000, Cause("member left", "a"))
+    told(log, 1_001, "b", Option.STOP)
+    log.acked(1_004, "b")
+    told(log, 1_005, "c", Option.START)
+    log.begin(2_000, Cause(TAKEOVER, "n1"))
+    log.acked(2_003, "c")
+    told(log, 2_004, "b", Option.START)
+    log.acked(2_006, "b")
+    found = record(log, 2_010, view(b=(0,)))
+    assert found["decided_ms"] == 0
+    assert [(step["member"], step["at_ms"], step["ms"]) for step in found["steps"]] == [
+        ("c", 0, 998),
+        ("b", 4, 2),
+    ]
 
 
 def test_it_is_the_same_whichever_answer_of_one_moment_came_first() -> None:

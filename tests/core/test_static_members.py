@@ -248,3 +248,9 @@ def test_that_an_instance_is_away_is_written_though_nothing_else_changes() -> No
     last = g.reports("g")[-1]
     assert last.members == 2 and [d.since_ms > 0 for d in last.departed] == [True]
     assert g.core.groups["g"].view.target[T[0]] == Thread("a", 0)
+
+
+def test_nothing_is_promised_in_a_group_shared_with_old_consumers() -> None:
+    """Their maths say who has what; a promise would be kept once the group is assigned again."""
+    g = group("mode g mixed", "member g a@1 t:1 instance=one grace=60000", "member g b@2 t:1")
+    assert g.core.groups["g"].view.target and not g.core.groups["g"].static_members.promises

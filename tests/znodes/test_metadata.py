@@ -279,3 +279,10 @@ def test_its_cost_follows_its_bytes(fields: dict[str, object]) -> None:
     before = time.process_time()
     decode_metadata("g", data)
     assert time.process_time() - before < 1.5
+
+
+def test_only_of_a_paused_group_a_pause_is_written() -> None:
+    """What readers of earlier releases see of the others is as ever."""
+    plain = GroupMetadata(7)
+    assert "paused" not in json.loads(encode_metadata(plain))
+    assert json.loads(encode_metadata(dataclasses.replace(plain, paused="ann")))["paused"] == "ann"

@@ -97,6 +97,7 @@ def test_how_a_membership_ended_is_read_as_it_was_written() -> None:
         assert parse_end(str(end)) == end
     for text in ("", "session", "session ", "session -1", "session 1.5", "session x", "else 5"):
         assert parse_end(text) is None
+    assert parse_end("session " + "9" * 12) == MembershipEnd(EndKind.SESSION, 10**12 - 1)
     assert parse_end("session " + "9" * 13) is None and parse_end("session ٣") is None
 
 

@@ -44,5 +44,13 @@ def test_what_was_before_the_latest_proof_does_not_count() -> None:
     assert str(world.member.state.ended) == "session 0"
 
 
+def test_who_is_not_polled_says_for_how_long() -> None:
+    world = member("polled")
+    limit_ms = world.member.sessions.poll_deadline_ms()
+    assert limit_ms is not None
+    world.run(f"tick {limit_ms - 500 + 30}")
+    assert str(world.member.state.ended) == f"poll-interval {limit_ms - 500 + 30}"
+
+
 def test_a_new_member_has_none() -> None:
     assert GroupMember(MemberOptions(group="g")).state.ended is None
