@@ -21,6 +21,7 @@ MEMBERS, EACH = 2, 5
 LOAD = (20, 10)
 
 
+@pytest.mark.nightly
 def test_commits_and_joins_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rig, "SPACING_MIN_S", 0.1)
     monkeypatch.setattr(rig, "SPACING_MAX_S", 0.3)

@@ -13,6 +13,7 @@ from tests.bench.topics import Plan, run
 from tests.bench.topics_many import ManyPlan
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_topics_are_created_and_assigned_and_many_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "report.json"

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tenacity import retry, retry_if_exception_message, stop_after_attempt, wait_fixed
+
 from tests.bench.figures import Bar, Row, Section, lines_of
 from tests.bench.running import conclude, measured_in_a_folder, report_named, say
 from tests.chaos.checker import Found, check
@@ -38,8 +40,19 @@ def _killed_inside(cluster: Cluster, slot: str) -> None:
     cluster.begin(slot)
 
 
-def _paused(cluster: Cluster, slot: str, seconds: float) -> None:
+@retry(
+    retry=retry_if_exception_message(match=".*unable to freeze"),
+    wait=wait_fixed(0.5),
+    stop=stop_after_attempt(10),
+    reraise=True,
+)
+def _pause(cluster: Cluster, slot: str) -> None:
+    """runc gives up where the kernel does not freeze all processes of a busy machine soon."""
     cluster.containers[slot].pause()
+
+
+def _paused(cluster: Cluster, slot: str, seconds: float) -> None:
+    _pause(cluster, slot)
     time.sleep(seconds)
     cluster.containers[slot].unpause()
 
