@@ -10,6 +10,8 @@ STAMP := .venv/.ready-$(shell { cat setup.py consumer/spark/decode/_rdk.c $(LOCK
 SEEDS ?= 200
 MIX ?= default
 JOBS ?= 2
+# tests wait for servers for a third of their time: one more of them than processors, unless JOBS is said
+TESTERS = $(if $(filter file,$(origin JOBS)),3,$(JOBS))
 TESTS ?= tests
 DEMO := $(if $(FAST),--fast) $(if $(BREAK),--break $(BREAK)) $(if $(KAFKA),--kafka $(KAFKA)) $(if $(CONSOLE),--console)
 
@@ -52,7 +54,7 @@ lint: setup ## format, lint rules and types (seconds); the first two are mended 
 test: setup lint ## the gate (make lint), then every test but the nightly ones
 	@$(if $(filter tests,$(TESTS)),$(PY) -m tests.legacy.jars 1.1.1 && $(PY) -m tests.legacy.old_zookeeper --fetch && $(PY) -m tests.gateway.clients && $(PY) -m tests.packages.tools kubernetes site)
 	@$(PY) -m tests.harness.archives
-	@$(PY) -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
+	@$(PY) -m pytest -n $(TESTERS) -m "not nightly" $(PYTEST_ARGS) $(TESTS)
 
 stress: setup ## the lease's and the data path's suites 200 times, while Python changes threads every microsecond (minutes)
 	@$(PY) -m tests.harness.stress
