@@ -233,24 +233,28 @@ def test_no_log_holds_a_secret(
     assert "right" not in repr(port) + repr(fixture.ensemble(fixture.link(port)).options)
 
 
-def open_files(link: Link) -> set[str]:
-    """What this process has open, but connections to others than the link: clients that another
-    test has left behind connect when they like.
+def open_files() -> dict[int, str]:
+    """What this process has open, by number."""
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the list's own
+            found[int(fd)] = os.readlink(f"/proc/self/fd/{fd}")
+    return found
+
+
+def new_files(link: Link, before: set[str]) -> set[str]:
+    """What is open and was not, but connections to others than the link: clients that another test
+    has left behind connect when they like.
     """
     own = int(link.address.rpartition(":")[2])
     others = {c.fd for c in psutil.Process().net_connections() if c.raddr and own != c.raddr.port}
-    found = set()
-    for fd in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the list's own
-            if int(fd) not in others:
-                found.add(os.readlink(f"/proc/self/fd/{fd}"))
-    return found
+    return {what for fd, what in open_files().items() if fd not in others} - before
 
 
 def test_ports_leave_no_thread_and_no_descriptor(fixture: RealFixture, link: Link) -> None:
     """One thread per port while it lives; nothing after its end, whichever end."""
     outcome(fixture, link)
-    before, threads = open_files(link), threading.active_count()
+    before, threads = set(open_files().values()), threading.active_count()
     for _ in range(5):
         outcome(fixture, link)
     chroot, fixture.chroot = fixture.chroot, "/nope"
@@ -260,6 +264,6 @@ def test_ports_leave_no_thread_and_no_descriptor(fixture: RealFixture, link: Lin
     refusal(fixture, link, connect_timeout_ms=100)
     wait_until(lambda: threading.active_count() <= threads, WAIT_S, "the threads to end")
     try:
-        wait_until(lambda: not open_files(link) - before, WAIT_S, "the descriptors to be closed")
+        wait_until(lambda: not new_files(link, before), WAIT_S, "the descriptors to be closed")
     except AssertionError as error:
-        raise AssertionError(f"{error} New are {open_files(link) - before}.") from None
+        raise AssertionError(f"{error} New are {new_files(link, before)}.") from None
