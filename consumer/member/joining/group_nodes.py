@@ -244,7 +244,7 @@ def believe_mode(
     done: Callable[[Mode | Malformed | None], None],
 ) -> None:
     """The mode that was read, as `read_mode`."""
-    path, above = layout.mode(group), layout.group(group)
+    asked = (layout.epoch, layout.group(group), layout.mode(group))
     if isinstance(answer, Denied):
         return done(Malformed("mode", "mode", f"it may not be read ({answer.error.value})"))
     mode = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
@@ -253,9 +253,11 @@ def believe_mode(
 
     def answered(result: AclsResult) -> None:
         if isinstance(result, AclsDone):
-            root, parent, node = result.answers
-            belief = Belief(roles, root)
-            wrong = belief.closed(above, parent) or belief.closed(path, node)
+            if isinstance(result.answers[-1], Missing):
+                return done(None)  # it is gone since it was read
+            belief = Belief(roles, result.answers[0])
+            found = map(belief.closed, asked, result.answers)
+            wrong = next(filter(None, found), "")
             done(Malformed("mode", "mode", wrong) if wrong else mode)
 
-    port.acls([layout.epoch, above, path], answered)
+    port.acls(asked, answered)

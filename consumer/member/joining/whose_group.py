@@ -13,6 +13,7 @@ from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
+    Acl,
     AclsDone,
     AclsResult,
     Children,
@@ -80,36 +81,31 @@ def if_not_led_by_clients(
     then: Callable[[], None],
 ) -> None:
     """As `led_by_clients`, of what was read for `reads_of_leader`: `led` is told the sentence. With
-    roles, what others than coordinators may have written is nobody's word. Nothing is called when
-    the connection is lost.
+    roles a pin that others than coordinators can have made is nobody's word. A state counts in any
+    case: it may be the coordinator's own wherever it lies, then clients would own what a member is
+    given, and a coordinator that does not believe it writes another when its term begins. Nothing
+    is called when the connection is lost.
     """
-    why = led_by_clients(group, *answers, goes_over)
+    state, pin = answers
+    why = led_by_clients(group, state, pin, goes_over)
     if not why:
         return then()
-    if roles is None:
+    if roles is None or led_by_clients(group, state, Missing(), goes_over):
         return led(why)
     paths = ClassicPaths(layout)
-    of_state = (*paths.above_groups(), paths.group(group), paths.state(group))
-    of_pin = (*paths.above_pins(), paths.pin(group))
+    asked = (layout.epoch, *paths.above_pins(), paths.pin(group))
 
     def answered(result: AclsResult) -> None:
         if not isinstance(result, AclsDone):
             return
-        root, *acls = result.answers
-        belief = Belief(roles, root)
+        belief = Belief(roles, result.answers[0])
         closed = [
-            not belief.closed(path, acl)
-            for path, acl in zip((*of_state, *of_pin), acls, strict=True)
+            not belief.closed(path, acl) for path, acl in zip(asked, result.answers, strict=True)
         ]
-        believed = all(closed[: len(of_state)]), all(closed[len(of_state) :])
-        state, pin = (
-            answer if counts else Missing()
-            for answer, counts in zip(answers, believed, strict=True)
-        )
-        said = led_by_clients(group, state, pin, goes_over)
-        led(said) if said else then()
+        there = isinstance(result.answers[-1], Acl)
+        led(why) if there and all(closed) else then()
 
-    port.acls([layout.epoch, *of_state, *of_pin], answered)
+    port.acls(asked, answered)
 
 
 def in_use(group: str, chosen: str | None, members: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from tests.zk.link import Mode
 from tests.zk.port_contract import Session
 from tests.zk.real import RealFixture
+from zkcoord.zk.acl.table import Principal, Roles
 from zkcoord.zk.port import (
     OPEN_ACL,
     AclEntry,
@@ -43,6 +44,7 @@ from zkcoord.znodes.codec import EPOCH_MAX, EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
 
 LAY = Layout.DRAFT
+ROLES = Roles((Principal("sasl", "coord"),), (Principal("sasl", "app"),))
 NOW_MS = 1_700_000_000_000
 LEADER = codec.encode_leader(LeaderData("", "h", 1, 5, NOW_MS))
 
@@ -98,6 +100,7 @@ class Stand:
         before: dict[int, Callable[[], object]] | None = None,
         acl: tuple[AclEntry, ...] = OPEN_ACL,
         lease_max_ms: int = 9_000,
+        roles: Roles | None = None,
     ) -> None:
         self.s = Session(fixture)
         self.port = Nosy(self.s.port, before or {})
@@ -110,6 +113,7 @@ class Stand:
             acl,
             lambda: NOW_MS,
             self.verdicts.append,
+            roles=roles,
         )
 
     def stand(self, only_look: bool = False) -> Verdict:
@@ -436,6 +440,28 @@ def test_a_persistent_node_in_the_seat_is_replaced_by_who_wins(fixture: RealFixt
     assert s.node(LAY.leader).stat.ephemeral_owner == c.s.session_id
     ops = [type(op) for op in c.port.multis[-1]]
     assert ops == [Delete, Create, SetData] and Stand(fixture).stand() == Standby()
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["no epoch yet", "an epoch"])
+def test_with_roles_an_ephemeral_node_that_came_without_an_epoch_leads_nobody(
+    fixture: RealFixture, begun: bool
+) -> None:
+    """A member's, where members may make nodes: its session lasts as long as it likes."""
+    if begun:
+        first = Stand(fixture)
+        first.stand()
+        first.s.close()
+    somebody = Session(fixture)
+    if not begun:
+        somebody.do(Create("/consumers", b""))
+    somebody.do(Create(LAY.leader, LEADER, ephemeral=True))
+    assert Stand(fixture).stand() == Standby(), "without roles anybody may be a coordinator"
+    c = Stand(fixture, roles=ROLES)
+    assert c.stand(only_look=True) == Free()
+    assert [bad.what for bad in c.election.strange] == ["leader"]
+    assert isinstance(c.stand(), Won)
+    assert c.s.node(LAY.leader).stat.ephemeral_owner == c.s.session_id
+    assert Stand(fixture, roles=ROLES).stand() == Standby(), "this one came with an epoch"
 
 
 def test_a_persistent_node_with_children_in_the_seat_is_waited_for(fixture: RealFixture) -> None:

@@ -73,6 +73,7 @@ class AclAudit:
 
 def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | None:
     """Compare a node's ACL with what its place says; None where they are equal."""
+    twice = roles.doubled(entries)
     entries = [roles.unmasked(entry) for entry in entries]
     now, wanted = _granted(entries), _granted(roles.acl(path))
     more = tuple(
@@ -85,6 +86,9 @@ def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | 
         for key, (entry, perms) in _named(roles.acl(path), wanted).items()
         if perms & ~now.get(key, 0)
     )
+    if twice:  # one of the two passwords is somebody else's
+        every = max(entry.perms for entry in entries)
+        more = ((f"one of two users digest:{twice}", letters(every)), *more)
     return AclFinding(path, more, less) if more or less else None
 
 
@@ -147,6 +151,10 @@ def doubtful(client: AclClient, found: AclAudit) -> tuple[str, ...]:
                 places += [layout.mode(name), layout.requests(name)]
             elif parents(layout.leader)[-1] == above:
                 places.append(layout.leader)
+            if finding.path == layout.epoch:
+                for group in _below(client, [layout.epoch]):
+                    name = group.rpartition("/")[2]
+                    places += [layout.mode(name), layout.requests(name)]
             if finding.path in (layout.epoch, *ClassicPaths(layout).above_pins()):
                 places += _below(client, [ClassicPaths(layout).pins])
     nodes = zip(places, client.nodes.read([GetData(path) for path in places]), strict=True)

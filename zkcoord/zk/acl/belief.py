@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from zkcoord.zk.port import Acl, AclAnswer, AclEntry, AclsDone, AclsResult, Denied, Port
 from zkcoord.znodes.paths import Layout, parents
 
-from .table import ALL, Roles, bits, letters, members_may
+from .table import ALL, Roles, bits, is_masked, letters, members_may
 
 WRITING = bits("wcda")
 MEND = "look with zkcoord acl audit, mend it with zkcoord acl apply"
@@ -26,11 +26,14 @@ MEND = "look with zkcoord acl audit, mend it with zkcoord acl apply"
 
 class Belief:
     """`root` is the ACL of the groups' root. The answers of all methods are sentences without a
-    full stop, "" where nothing is wrong.
+    full stop, "" where nothing is wrong. `by_coordinator`: who asks is one, and so is shown every
+    hash: where it is not, the node is not as its place says. (To a member, a user of the
+    coordinators' name with another password looks like a coordinator, unless both are there.)
     """
 
-    def __init__(self, roles: Roles, root: AclAnswer) -> None:
+    def __init__(self, roles: Roles, root: AclAnswer, by_coordinator: bool = False) -> None:
         self.roles = roles
+        self.by_coordinator = by_coordinator
         entries = root.entries if isinstance(root, Acl) else ()
         self.trusted = {(p.scheme, p.id) for p in roles.coordinators} | {
             (entry.scheme, entry.id) for entry in self._known(entries) if entry.perms & bits("w")
@@ -44,7 +47,9 @@ class Belief:
         if not isinstance(answer, Acl):
             return self._hidden(path, answer)
         entries = list(self._known(answer.entries))
-        wrong = self._more(path, entries, bits(members_may(path)) | bits(also))
+        wrong = self._unknown(path, answer.entries) or self._more(
+            path, entries, bits(members_may(path)) | bits(also)
+        )
         if wrong or any(
             (entry.scheme, entry.id) in self.trusted and entry.perms == bits(ALL)
             for entry in entries
@@ -71,10 +76,22 @@ class Belief:
         """Whether anybody but coordinators may write a node."""
         if not isinstance(answer, Acl):
             return self._hidden(path, answer)
-        return self._more(path, self._known(answer.entries), 0)
+        return self._unknown(path, answer.entries) or self._more(
+            path, self._known(answer.entries), 0
+        )
 
     def _known(self, entries: Iterable[AclEntry]) -> Iterable[AclEntry]:
         return (self.roles.unmasked(entry) for entry in entries)
+
+    def _unknown(self, path: str, entries: Sequence[AclEntry]) -> str:
+        """Whether users are not who they seem to be."""
+        twice = self.roles.doubled(entries)
+        if twice:
+            return f"{path} has two users {twice}, with different passwords: {MEND}"
+        masked = next(filter(is_masked, entries), None) if self.by_coordinator else None
+        if masked is not None:
+            return f"{path} does not show coordinators who {masked.who} is: {MEND}"
+        return ""
 
     def _more(self, path: str, entries: Iterable[AclEntry], members: int) -> str:
         for entry in entries:

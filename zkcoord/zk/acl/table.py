@@ -284,15 +284,27 @@ class Roles:
         """Who may not change an ACL is shown `x` for a digest's hash: then it is taken for that of
         the user of this name.
         """
-        name, _, hashed = entry.id.partition(":")
+        name, _, _ = entry.id.partition(":")
         known = (
             next(
                 (p for p in self.all if p.scheme == "digest" and p.id.startswith(f"{name}:")), None
             )
-            if (entry.scheme, hashed) == ("digest", MASK)
+            if is_masked(entry)
             else None
         )
         return entry if known is None else AclEntry(entry.perms, known.scheme, known.id)
+
+    def doubled(self, entries: Sequence[AclEntry]) -> str:
+        """A user's name that an ACL has more often than there are principals of this name, without
+        showing the hashes: one of the passwords is somebody else's. "": there is none.
+        """
+        shown = [entry.id for entry in entries if is_masked(entry)]
+        return next((one for one in shown if shown.count(one) > self._named(one)), "")
+
+    def _named(self, masked_id: str) -> int:
+        user = masked_id.partition(":")[0]
+        same = [p for p in self.all if p.scheme == "digest" and p.id.partition(":")[0] == user]
+        return max(1, len(same))
 
     def applied(self, ops: Sequence[Op]) -> list[Op]:
         """The operations, with the ACL of its place on each node that is created."""
@@ -305,6 +317,11 @@ class Roles:
     def all(self) -> tuple[Principal, ...]:
         """Everybody."""
         return (*self.coordinators, *self.members, *self.readers)
+
+
+def is_masked(entry: AclEntry) -> bool:
+    """Whether the hash of its password is not shown, so that it is any user of this name."""
+    return entry.scheme == "digest" and entry.id.partition(":")[2] == MASK
 
 
 def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, str]) -> Roles:

@@ -107,7 +107,7 @@ class WrittenGroups:
         def answered(result: AclsResult) -> None:
             if not isinstance(result, AclsDone) or self._edge.dead:
                 return
-            belief, acls = Belief(roles, result.answers[0]), iter(result.answers)
+            belief, acls = Belief(roles, result.answers[0], True), iter(result.answers)
             closed = [belief.closed(path, next(acls)) for path in above]
             wrong = next(filter(None, closed), "")
             why = {}

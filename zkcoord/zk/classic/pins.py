@@ -128,7 +128,7 @@ class Pins:
         def answered(result: AclsResult) -> None:
             if not isinstance(result, AclsDone) or port is not self._port:
                 return
-            belief, found = Belief(roles, result.answers[0]), iter(result.answers)
+            belief, found = Belief(roles, result.answers[0], True), iter(result.answers)
             wrong = next(filter(None, [belief.closed(path, next(found)) for path in above]), "")
             own = {g: wrong or belief.closed(self._paths.pin(g), next(found)) for g in said}
             for group in filter(own.get, own):

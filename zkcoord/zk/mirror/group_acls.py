@@ -94,7 +94,7 @@ class GroupJudge:
         def answered(result: AclsResult) -> None:
             if isinstance(result, AclsDone):
                 found = dict(zip(asked, result.answers, strict=True))
-                then(Belief(self.roles, found[self.layout.epoch]), found)
+                then(Belief(self.roles, found[self.layout.epoch], True), found)
 
         self.port.acls(asked, answered)
 
@@ -108,16 +108,17 @@ class GroupJudge:
         if wrong:
             return group.leave_alone(wrong)
         layout, said = self.layout, group.delta
-        root = layout.group(group.name)
+        # whoever may make a group's node has had it open and closed it
+        above = layout.epoch, layout.group(group.name)
         for path, words in (
             (layout.requests(group.name), said.requests),
             (layout.mode(group.name), said.mode),
         ):
             if words:
-                wrong = belief.closed(root, found[root]) or belief.closed(
-                    path, found.get(path, Missing())
-                )
-                _disbelieve(words, wrong)
+                closed = [
+                    belief.closed(node, found.get(node, Missing())) for node in (*above, path)
+                ]
+                _disbelieve(words, next(filter(None, closed), ""))
 
     def _go_on(self) -> None:
         """Judge some of those that were left for later: what else is asked comes in between."""

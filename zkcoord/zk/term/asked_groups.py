@@ -199,7 +199,7 @@ class AskedGroups:
             if self.dead or not isinstance(result, AclsDone):
                 return
             root, *rest = result.answers
-            wrong = Belief(self.roles, root).usable_group(self.layout, group, there, rest)
+            wrong = Belief(self.roles, root, True).usable_group(self.layout, group, there, rest)
             if wrong:
                 self.strange.tell(Malformed("group", group, f"it is not completed: {wrong}"))
                 self._ended(group)

@@ -18,10 +18,11 @@ from an older state: it refuses to lead there, and whoever starts it again accep
 What lies where a leader's node is to be leads only if it is ephemeral: no coordinator makes
 another. In the own seat a persistent node is deleted in the multi that wins; one that cannot be (it
 has children, it may not be read) is waited for, and so is one of somebody's session that cannot be
-read. A leader of the other layout counts only where its
-node can be read, too, and, with roles, where nobody but coordinators could have made it. Whatever
-keeps a coordinator from leading and can be taken away is waited for and named: the process does not
-end.
+read. With roles, one that was not made by the multi that wrote the epoch, which only coordinators
+may write, leads nobody: a coordinator's fence would be of an older version. It is deleted in the
+multi that wins. A leader of the other layout counts only where its node can be
+read, too, and, with roles, where nobody but coordinators could have made it. Whatever keeps a
+coordinator from leading and can be taken away is waited for and named: the process does not end.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ from zkcoord.znodes.paths import Layout, parents
 from zkcoord.znodes.stat import Stat
 
 PROTOCOL_VERSION = 1
+OF_NO_EPOCH = (
+    "it was not made together with the epoch, as a coordinator's is, so it does not count: see with"
+    " zkcoord acl audit who may make nodes there"
+)
 NO_LEADER = "it is no coordinator's node (they are ephemeral and can be read), so it does not count"
 SOMEBODY_ELSE_MOVED = (
     ZkError.NODE_EXISTS,
@@ -259,13 +264,19 @@ class Election:
                         " one is to be: delete it with all that is below it"
                     )
                 )
-            self._name(path, NO_LEADER)
+            self._name(path, OF_NO_EPOCH if leader.stat.ephemeral_owner else NO_LEADER)
         if self.only_look:
             return self._end(Free())
         self._seat_free(leader, epoch, above)
 
-    def _seat_taken(self, leader: ReadAnswer, epoch: ReadAnswer) -> Verdict:
-        """Somebody leads; it is this session where an answer was lost, or after a reconnect."""
+    def _is_of_no_epoch(self, leader: Node, epoch: ReadAnswer) -> bool:
+        of_epoch = isinstance(epoch, Node) and leader.stat.czxid == epoch.stat.mzxid
+        return self.roles is not None and not of_epoch
+
+    def _seat_taken(self, leader: ReadAnswer, epoch: ReadAnswer) -> Verdict | None:
+        """Somebody leads; it is this session where an answer was lost, or after a reconnect. None:
+        nobody leads there.
+        """
         assert isinstance(leader, Node)
         now = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         is_own = leader.stat.ephemeral_owner == self.session_id
@@ -276,6 +287,8 @@ class Election:
                 return Won(now.epoch, epoch.stat.version, now.older_lease_ms)
         if is_own:
             return Overruled()
+        if self._is_of_no_epoch(leader, epoch):
+            return None
         if leads(leader):
             return Standby()
         path = self.layout.leader

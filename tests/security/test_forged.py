@@ -1,0 +1,211 @@
+"""Whoever makes a node chooses its ACL, also the one that it should have, and so does whoever makes
+a user of the coordinators' name: what was written by such is not believed either, and where it may
+be the coordinator's own word nobody else is let in.
+"""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import ACL, make_acl, make_digest_acl_credential
+
+from consumer.core import messages as msg
+from tests.protocol.rig import GROUP, Rig, tps
+from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
+from zkcoord.core.classic.requests import ClassicJoin, ClassicRequest, ClassicSync
+from zkcoord.core.classic.state import ClassicPhase, ClassicState
+from zkcoord.core.model import GroupMode, Malformed, Mode
+from zkcoord.znodes import codec
+from zkcoord.znodes.classic.documents import (
+    ClassicAnswer,
+    ClassicAsk,
+    ClassicRound,
+    decode_answer,
+    decode_state,
+    encode_ask,
+    encode_round,
+)
+from zkcoord.znodes.classic.paths import ClassicPaths, request_name
+from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
+from zkcoord.znodes.codec import LeaderData
+from zkcoord.znodes.paths import Layout
+
+T0, T1 = tps("t", 0, 1)
+SAME_NAME = make_acl("digest", make_digest_acl_credential("coord", "another password"), all=True)
+NO_ADMIN = 31 & ~16
+CLIENTS_LEAD = encode_pin(Pin(Machine.CLIENT_LED))
+
+
+def above(rig: Rig) -> list[str]:
+    """What is above pins and client-led groups, from the top down."""
+    paths = ClassicPaths(rig.layout)
+    return list(dict.fromkeys((*paths.above_pins(), *paths.above_groups(), paths.requests)))
+
+
+def asked(rig: Rig, app: KazooClient, request: ClassicRequest) -> ClassicAnswer:
+    """What the coordinator answers to a gateway."""
+    name = request_name(GROUP)
+    path = ClassicPaths(rig.layout).request(name)
+    app.create(path, encode_ask(ClassicAsk(GROUP, request))[0], acl=acl_of("r"), ephemeral=True)
+    found: list[ClassicAnswer] = []
+
+    def answered() -> bool:
+        answer = decode_answer(name, rig.zk.get(path)[0])
+        assert not isinstance(answer, Malformed), answer
+        found.extend([answer] if answer is not None else [])
+        return bool(found)
+
+    rig.procs[0].wait(answered, "an answer")
+    app.delete(path)
+    return found[0]
+
+
+def a_client_leads(rig: Rig, app: KazooClient) -> None:
+    """One joins and syncs, as through a gateway."""
+    offered = (("own", b"x"),)
+    new = asked(rig, app, ClassicJoin("", "fresh", "connect", offered, 60_000, 60_000))
+    joined = asked(
+        rig, app, ClassicJoin(new.member_id, "other", "connect", offered, 60_000, 60_000)
+    )
+    shares = ((new.member_id, b"all of t"),)
+    asked(rig, app, ClassicSync(new.member_id, joined.generation, None, "connect", "own", shares))
+    said = decode_state(GROUP, rig.zk.get(ClassicPaths(rig.layout).state(GROUP))[0])
+    assert isinstance(said, ClassicState)
+    assert said.phase is ClassicPhase.STABLE and len(said.members) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("place", ["roots", "group"])
+def test_where_clients_may_lead_nobody_else_owns_what_is_theirs(
+    rig: Rig, app: KazooClient, place: str
+) -> None:
+    """The coordinator serves them in places that an older version made, or one without roles: what
+    it says there counts, though others could have said it.
+    """
+    rig.topic("t", 2)
+    paths = ClassicPaths(rig.layout)
+    if place == "roots":
+        older(rig)
+        made_by(app, rig)
+        for path in above(rig):
+            app.create(path, b"", acl=acl_of("rcd" if path == paths.requests else "rc"))
+    c = rig.coordinator()
+    c.wait(lambda: rig.zk.exists(paths.pins) is not None and c.leads, "its nodes")
+    if place == "group":
+        for path in paths.parts(GROUP):
+            data = encode_round(ClassicRound()) if path == paths.round(GROUP) else b""
+            rig.zk.create(path, data, acl=OPEN)
+    a_client_leads(rig, app)
+    m = rig.member("m", "t")
+    m.wait(lambda: m.said(msg.Failed), "that it is refused")
+    assert "is led by one of its 1 clients" in m.said(msg.Failed)[0].message
+
+
+@BOTH
+def test_a_pin_that_was_made_in_the_open_and_closed_is_nobodys_word(
+    rig: Rig, app: KazooClient
+) -> None:
+    """What could make the highest of these nodes can have closed all of them since."""
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    paths = ClassicPaths(rig.layout)
+    for path in above(rig):
+        app.create(path, b"", acl=OPEN)
+    app.create(paths.pin(GROUP), CLIENTS_LEAD, acl=OPEN)
+    for path in (paths.pin(GROUP), *reversed(above(rig))):
+        app.set_acls(path, acl_of("rcd" if path == paths.requests else "r"))
+    rig.coordinator()
+    m = rig.member("m", "t").fetches(T0, T1)
+    assert not m.said(msg.Failed)
+
+
+@BOTH
+def test_so_is_a_mode_and_who_mends_the_roots_is_told_of_it(
+    rig: Rig, app: KazooClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig, OPEN)
+    layout = rig.layout
+    app.create(layout.mode(GROUP), codec.encode_mode(Mode(GroupMode.LEGACY)), acl=OPEN)
+    closed = dict.fromkeys((layout.mode(GROUP), *reversed(layout.above_parts(GROUP))), "r")
+    closed |= dict.fromkeys((layout.channels(GROUP), layout.offsets(GROUP)), "rc")
+    closed |= {layout.ids(GROUP): "rcd", layout.owners(GROUP): "rc"}
+    for path in sorted(closed, key=len, reverse=True):
+        app.set_acls(path, acl_of(closed[path]))
+    c = rig.coordinator()
+    m = rig.member("m", "t").fetches(T0, T1)
+    c.wait(lambda: named(c, "mode"), "its name")
+    assert not m.said(msg.Failed)
+    assert apply(rig) == 0
+    said = capsys.readouterr().out
+    assert layout.mode(GROUP) in said and "others than coordinators could make it" in said
+
+
+@BOTH
+@pytest.mark.parametrize("seen", ["whole", "masked"])
+def test_a_user_of_the_coordinators_name_is_no_coordinator(
+    rig: Rig, app: KazooClient, seen: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may not change an ACL is shown `x` for the hash of each password: members always,
+    coordinators where somebody has kept that from them.
+    """
+    rig.topic("t", 2)
+    older(rig)
+    made_by(app, rig)
+    paths = ClassicPaths(rig.layout)
+    mine = [SAME_NAME, *acl_of("r")]
+    if seen == "masked":
+        mine[1] = ACL(NO_ADMIN, mine[1].id)
+    for path in above(rig):
+        app.create(path, b"", acl=OPEN)
+    app.create(paths.pin(GROUP), CLIENTS_LEAD, acl=mine)
+    for path in reversed(above(rig)):
+        app.set_acls(path, mine)
+    rig.zk.set_acls(rig.layout.epoch, acl_of("r"))  # the root alone is mended
+    c = rig.coordinator()
+    m = rig.member("m", "t").fetches(T0, T1)
+    c.wait(lambda: named(c, "pin of a group"), "its name")
+    assert not m.said(msg.Failed)
+    status, said = apply(rig), capsys.readouterr()
+    if seen == "masked":  # who may not change it cannot mend it, and says so
+        assert status == 1 and "does not let this client change" in said.err
+    else:
+        assert status == 0 and rig.zk.get_acls(paths.pin(GROUP))[0] == acl_of("r")
+
+
+@BOTH
+def test_a_channel_of_such_a_user_is_not_used(rig: Rig, app: KazooClient) -> None:
+    """Commands could be made in it by whoever that is."""
+    rig.topic("t", 2)
+    rig.coordinator()
+    rig.member("other", "t").fetches(T0, T1)
+    m = rig.member("m")
+    m.names.append("g_m-1-00000000")
+    m.driver.new_id = lambda: m.member
+    app.create(rig.layout.channel(GROUP, m.member), b"", acl=[SAME_NAME, *acl_of("rd")])
+    m.subscribe("t")
+    m.wait(lambda: m.said(msg.Failed), "that it is refused")
+    assert "two users coord:x" in m.said(msg.Failed)[0].message
+
+
+@pytest.mark.parametrize("layout", [Layout.DRAFT], ids=["draft"])
+def test_a_members_node_in_the_coordinators_seat_keeps_none_from_leading(
+    rig: Rig, app: KazooClient
+) -> None:
+    """It is as ephemeral as a coordinator's, and lasts as long as the member likes."""
+    rig.topic("t", 2)
+    older(rig)
+    seat = rig.layout.leader
+    app.create(
+        seat,
+        codec.encode_leader(LeaderData("", "h", 1, 5, 1)),
+        ephemeral=True,
+        makepath=False,
+        acl=acl_of("r"),
+    )
+    c = rig.coordinator()
+    c.wait(lambda: c.leads, "that it leads")
+    assert rig.zk.exists(seat).ephemeralOwner != app.client_id[0]
+    rig.member("m", "t").fetches(T0, T1)
