@@ -243,12 +243,13 @@ def open_files() -> dict[int, str]:
 
 
 def new_files(link: Link, before: set[str]) -> set[str]:
-    """What is open and was not, but connections to others than the link: clients that another test
-    has left behind connect when they like.
+    """What is open and was not, but connections to others than the link, and pipes, which a port
+    has none of: clients that another test has left behind connect when they like.
     """
     own = int(link.address.rpartition(":")[2])
     others = {c.fd for c in psutil.Process().net_connections() if c.raddr and own != c.raddr.port}
-    return {what for fd, what in open_files().items() if fd not in others} - before
+    found = {what for fd, what in open_files().items() if fd not in others}
+    return {what for what in found - before if not what.startswith("pipe:")}
 
 
 def test_ports_leave_no_thread_and_no_descriptor(fixture: RealFixture, link: Link) -> None:

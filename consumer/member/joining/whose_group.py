@@ -81,31 +81,35 @@ def if_not_led_by_clients(
     then: Callable[[], None],
 ) -> None:
     """As `led_by_clients`, of what was read for `reads_of_leader`: `led` is told the sentence. With
-    roles a pin that others than coordinators can have made is nobody's word. A state counts in any
-    case: it may be the coordinator's own wherever it lies, then clients would own what a member is
-    given, and a coordinator that does not believe it writes another when its term begins. Nothing
-    is called when the connection is lost.
+    roles a pin that others than coordinators can have made is nobody's word. A state counts where a
+    coordinator can have written it, though others can, too: it may be the coordinator's own, then
+    clients would own what a member is given; and one that does not believe it writes another when
+    its term begins. Nothing is called when the connection is lost.
     """
-    state, pin = answers
-    why = led_by_clients(group, state, pin, goes_over)
+    why = led_by_clients(group, *answers, goes_over)
     if not why:
         return then()
-    if roles is None or led_by_clients(group, state, Missing(), goes_over):
+    if roles is None:
         return led(why)
     paths = ClassicPaths(layout)
-    asked = (layout.epoch, *paths.above_pins(), paths.pin(group))
+    above = (layout.epoch, *paths.above_pins(), paths.pin(group))
 
     def answered(result: AclsResult) -> None:
         if not isinstance(result, AclsDone):
             return
-        belief = Belief(roles, result.answers[0])
-        closed = [
-            not belief.closed(path, acl) for path, acl in zip(asked, result.answers, strict=True)
-        ]
-        there = isinstance(result.answers[-1], Acl)
-        led(why) if there and all(closed) else then()
+        of_state, *acls = result.answers
+        belief = Belief(roles, acls[0])
+        closed = not any(map(belief.closed, above, acls)) and isinstance(acls[-1], Acl)
+        state, pin = answers
+        said = led_by_clients(
+            group,
+            state if belief.writable(of_state) else Missing(),
+            pin if closed else Missing(),
+            goes_over,
+        )
+        led(said) if said else then()
 
-    port.acls(asked, answered)
+    port.acls((paths.state(group), *above), answered)
 
 
 def in_use(group: str, chosen: str | None, members: Sequence[str]) -> str:

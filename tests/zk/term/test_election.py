@@ -23,6 +23,7 @@ from zkcoord.zk.port import (
     Op,
     Port,
     Read,
+    ReadDone,
     ReadResult,
     SetData,
     WatchMode,
@@ -511,3 +512,62 @@ def test_its_nodes_carry_the_configured_acl(fixture: RealFixture) -> None:
     creates = [op for ops in c.port.multis for op in ops if isinstance(op, Create)]
     assert len(creates) == 3 and all(op.acl == c.election.acl for op in creates)
     assert isinstance(c.s.multi(Create("/consumers/groups/x", b"")), Committed)
+
+
+class Torn(Nosy):
+    """As a server before 3.6 that changes all the time: single reads, each no older than the one
+    before.
+    """
+
+    between: Callable[[], None] | None = None
+
+    def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
+        between, self.between = self.between, None
+        if between is None:
+            return super().read(reads, done)
+
+        def first(result: ReadResult) -> None:
+            assert isinstance(result, ReadDone)
+            between()
+            self.port.read(reads[1:], lambda more: rest(result, more))
+
+        def rest(one: ReadDone, more: ReadResult) -> None:
+            assert isinstance(more, ReadDone)
+            done(ReadDone((*one.answers, *more.answers)))
+
+        return self.port.read(reads[:1], first)
+
+
+def test_a_healthy_leader_is_not_deposed_by_a_torn_look(fixture: RealFixture) -> None:
+    a, b, c = (Stand(fixture, roles=ROLES) for _ in range(3))
+    assert isinstance(a.stand(), Won)
+    torn = Torn(b.s.port, {})
+    b.port = b.election.port = torn
+
+    def changes_hands() -> None:
+        a.s.close()
+        assert isinstance(c.stand(), Won)
+
+    torn.between = changes_hands
+    assert b.stand() == Standby()
+    assert c.s.node(LAY.leader).stat.ephemeral_owner == c.s.session_id
+
+
+def test_who_writes_its_node_again_and_again_holds_up_nobody(fixture: RealFixture) -> None:
+    somebody = Session(fixture)
+    first = Stand(fixture)
+    first.stand()
+    first.s.close()
+    somebody.do(Create(LAY.leader, LEADER, ephemeral=True))
+    written = {n: lambda: somebody.do(SetData(LAY.leader, LEADER, -1)) for n in range(1, 30)}
+    c = Stand(fixture, roles=ROLES, before=written)
+    assert isinstance(c.stand(), Won) and len(c.port.multis) == 1
+
+
+def test_whose_epoch_was_written_anew_leads_no_more(fixture: RealFixture) -> None:
+    """The same words, by hand: what it had as a fence is of an older version."""
+    a = Stand(fixture, roles=ROLES)
+    assert isinstance(a.stand(), Won)
+    node = a.s.node(LAY.epoch)
+    Session(fixture).do(SetData(LAY.epoch, node.data, -1))
+    assert a.stand(only_look=True) == Overruled()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from zkcoord.zk.port import (
     Acl,
@@ -74,6 +76,7 @@ class AclAudit:
 def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | None:
     """Compare a node's ACL with what its place says; None where they are equal."""
     twice = roles.doubled(entries)
+    of_twice = [entry.perms for entry in entries if entry.id == twice]
     entries = [roles.unmasked(entry) for entry in entries]
     now, wanted = _granted(entries), _granted(roles.acl(path))
     more = tuple(
@@ -87,7 +90,7 @@ def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | 
         if perms & ~now.get(key, 0)
     )
     if twice:  # one of the two passwords is somebody else's
-        every = max(entry.perms for entry in entries)
+        every = reduce(or_, of_twice)
         more = ((f"one of two users digest:{twice}", letters(every)), *more)
     return AclFinding(path, more, less) if more or less else None
 

@@ -26,15 +26,17 @@ MEND = "look with zkcoord acl audit, mend it with zkcoord acl apply"
 
 class Belief:
     """`root` is the ACL of the groups' root. The answers of all methods are sentences without a
-    full stop, "" where nothing is wrong. `by_coordinator`: who asks is one, and so is shown every
-    hash: where it is not, the node is not as its place says. (To a member, a user of the
-    coordinators' name with another password looks like a coordinator, unless both are there.)
+    full stop, "" where nothing is wrong. `by_coordinator`: who asks may be one, and is shown every
+    hash where it is (the root says so): a node that hides them is not as its place says. (To a
+    member, a user of the coordinators' name with another password looks like a coordinator, unless
+    both are there.)
     """
 
     def __init__(self, roles: Roles, root: AclAnswer, by_coordinator: bool = False) -> None:
         self.roles = roles
-        self.by_coordinator = by_coordinator
         entries = root.entries if isinstance(root, Acl) else ()
+        self.by_coordinator = by_coordinator and not any(map(is_masked, entries))
+        self.of_root = [e.id for e in entries if is_masked(e) and e.perms & bits("w")]
         self.trusted = {(p.scheme, p.id) for p in roles.coordinators} | {
             (entry.scheme, entry.id) for entry in self._known(entries) if entry.perms & bits("w")
         }
@@ -80,12 +82,22 @@ class Belief:
             path, self._known(answer.entries), 0
         )
 
+    def writable(self, answer: AclAnswer) -> bool:
+        """Whether a coordinator can have written a node; one whose ACL is hidden may be its."""
+        return isinstance(answer, Denied) or (
+            isinstance(answer, Acl)
+            and any(
+                entry.perms & bits("w") and (entry.scheme, entry.id) in self.trusted
+                for entry in self._known(answer.entries)
+            )
+        )
+
     def _known(self, entries: Iterable[AclEntry]) -> Iterable[AclEntry]:
         return (self.roles.unmasked(entry) for entry in entries)
 
     def _unknown(self, path: str, entries: Sequence[AclEntry]) -> str:
         """Whether users are not who they seem to be."""
-        twice = self.roles.doubled(entries)
+        twice = self.roles.doubled(entries, self.of_root)
         if twice:
             return f"{path} has two users {twice}, with different passwords: {MEND}"
         masked = next(filter(is_masked, entries), None) if self.by_coordinator else None
@@ -113,7 +125,11 @@ class Belief:
 
 
 def judge_other_leader(
-    port: Port, roles: Roles, layout: Layout, done: Callable[[str | None], None]
+    port: Port,
+    roles: Roles,
+    layout: Layout,
+    done: Callable[[str | None], None],
+    by_coordinator: bool = False,
 ) -> None:
     """Ask who could have made the leader node of the other layout. `done` gets "" where it is
     believed, else why not; None where ZooKeeper does not answer.
@@ -125,7 +141,7 @@ def judge_other_leader(
         if not isinstance(result, AclsDone):
             return done(None)
         root, above, node = result.answers
-        belief = Belief(roles, root)
+        belief = Belief(roles, root, by_coordinator)
         done(belief.closed(paths[1], above) or belief.closed(paths[2], node))
 
     port.acls(paths, answered)

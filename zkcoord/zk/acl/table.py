@@ -268,9 +268,11 @@ class Roles:
     def _acl(self, may: str) -> tuple[AclEntry, ...]:
         if may not in self._acls:
             given = ((self.coordinators, ALL), (self.members, may), (self.readers, READ))
-            self._acls[may] = tuple(
-                AclEntry(bits(what), p.scheme, p.id) for who, what in given for p in who
-            )
+            rights: dict[Principal, int] = {}  # somebody may be in two roles
+            for who, what in given:
+                for p in who:
+                    rights[p] = rights.get(p, 0) | bits(what)
+            self._acls[may] = tuple(AclEntry(has, p.scheme, p.id) for p, has in rights.items())
         return self._acls[may]
 
     @property
@@ -294,12 +296,16 @@ class Roles:
         )
         return entry if known is None else AclEntry(entry.perms, known.scheme, known.id)
 
-    def doubled(self, entries: Sequence[AclEntry]) -> str:
+    def doubled(self, entries: Sequence[AclEntry], of_root: Sequence[str] = ()) -> str:
         """A user's name that an ACL has more often than there are principals of this name, without
-        showing the hashes: one of the passwords is somebody else's. "": there is none.
+        showing the hashes: one of the passwords is somebody else's. `of_root`: who may write the
+        groups' root, where passwords are exchanged first. "": there is none.
         """
         shown = [entry.id for entry in entries if is_masked(entry)]
-        return next((one for one in shown if shown.count(one) > self._named(one)), "")
+        return next(
+            (one for one in shown if shown.count(one) > max(self._named(one), of_root.count(one))),
+            "",
+        )
 
     def _named(self, masked_id: str) -> int:
         user = masked_id.partition(":")[0]

@@ -50,7 +50,7 @@ def _doubts(reader: SyncClient, paths: ClassicPaths, groups: list[str]) -> Mappi
         return {}
     above = (paths.layout.epoch, *paths.above_pins())
     answers = acls_of(reader, [*above, *map(paths.pin, groups)])
-    belief, found = Belief(reader.roles or UNTOLD, answers[0]), iter(answers)
+    belief, found = Belief(reader.roles or UNTOLD, answers[0], True), iter(answers)
     wrong = next(filter(None, [belief.closed(path, next(found)) for path in above]), "")
     own = {group: wrong or belief.closed(paths.pin(group), next(found)) for group in groups}
     return {

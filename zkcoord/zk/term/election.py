@@ -186,8 +186,10 @@ class Election:
             return self._end(Adrift())
         other = self.layout.other_profile()
         reads = [
-            GetData(self.layout.leader),
+            # first: a server before 3.6 reads one after the other, and an epoch that is newer than
+            # the seat would make the leader before it one of no epoch
             GetData(self.layout.epoch),
+            GetData(self.layout.leader),
             GetData(other.leader),
             *(GetData(p) for p in parents(self.layout.leader)),
         ]
@@ -196,7 +198,7 @@ class Election:
     def _looked(self, result: ReadResult) -> None:
         if not isinstance(result, ReadDone):
             return self._end(Adrift())
-        leader, epoch, other, *above = result.answers
+        epoch, leader, other, *above = result.answers
         denied = next((a for a in (epoch, *above) if isinstance(a, Denied)), None)
         if denied is not None:
             return self._end(
@@ -238,7 +240,7 @@ class Election:
                 self._name(lay.leader, f"a leader of the layout {lay.name} is not believed: {why}")
             seen(None if why else waiting)
 
-        judge_other_leader(self.port, self.roles, self.layout, judged)
+        judge_other_leader(self.port, self.roles, self.layout, judged, by_coordinator=True)
 
     def _name(self, path: str, reason: str) -> None:
         bad = Malformed("leader", path, reason)
@@ -283,7 +285,8 @@ class Election:
         if isinstance(epoch, Node) and isinstance(now, EpochData):
             self.epoch_seen = max(self.epoch_seen, now.epoch)
             mine = codec.decode_leader(leader.data)
-            if is_own and isinstance(mine, LeaderData) and mine.epoch == now.epoch:
+            of_epoch = not self._is_of_no_epoch(leader, epoch)
+            if is_own and of_epoch and isinstance(mine, LeaderData) and mine.epoch == now.epoch:
                 return Won(now.epoch, epoch.stat.version, now.older_lease_ms)
         if is_own:
             return Overruled()
@@ -392,7 +395,8 @@ class Election:
             epoch,
             self.wall_clock(),
         )
-        away = [Delete(self.layout.leader, there.stat.version)] if isinstance(there, Node) else []
+        # at any version: the epoch's says whether somebody else came to lead meanwhile
+        away = [Delete(self.layout.leader)] if isinstance(there, Node) else []
         ops: list[Op] = [
             *away,
             Create(self.layout.leader, codec.encode_leader(leader), ephemeral=True, acl=self.acl),
