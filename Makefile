@@ -2,7 +2,7 @@
 # (or the extension's source, or a package appears beside it: an editable install would not see either).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test stress sim spec fuzz mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark docker-test wheels image sbom vulnerabilities docs lock nightly stack-up stack-down clean
+.PHONY: help setup lint test stress sim spec fuzz mutate demo demo-spark demo-gateway bench bench-rebalance bench-guardian bench-scale bench-hostile bench-console console-walk bench-consumer bench-spark bench-audit bench-commit bench-topics compat legacy-matrix legacy-mixed migration-roundtrip kraft-migration kraft-matrix old-zookeeper broker-matrix chaos soak chaos-spark spark-cluster docker-test wheels image sbom vulnerabilities docs lock nightly stack-up stack-down clean
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -157,6 +157,9 @@ soak: setup ## faults now and then for a long time, everything checked at the en
 chaos-spark: setup ## Spark applications killed, stopped and fenced at every point, and moved under load: what is lost, what is there twice (an hour and more; HANDOVERS=1 MOVES=8: less)
 	@$(PY) -m tests.chaos_spark $(if $(HANDOVERS),--handovers $(HANDOVERS)) $(if $(MOVES),--moves $(MOVES))
 
+spark-cluster: setup ## Spark applications on a standalone master with two workers: executors, workers and drivers killed in batches, what is lost or there twice; zkcoord's source beside Spark's own (KILLS=2: so many of each)
+	@$(PY) -m tests.chaos_spark.cluster $(if $(KILLS),--executors $(KILLS) --workers $(KILLS) --drivers $(KILLS) --rounds 1)
+
 docker-test: setup ## a group in containers that are killed, paused and cut off, then judged (starts an engine where it can, else says why not; KEEP=DIR keeps images for the next time)
 	@$(PY) -m tests.docker $(if $(KEEP),--keep $(KEEP))
 
@@ -229,6 +232,7 @@ nightly: setup ## all tests, 2,000 fresh seeds of every mix of the simulator, th
 	$(PY) -m tests.docs --external || test $$? -eq 4 || failed="$$failed docs"; \
 	$(MAKE) --no-print-directory chaos SEEDS=20 DEATHS=5 || failed="$$failed chaos"; \
 	$(MAKE) --no-print-directory chaos-spark HANDOVERS=3 MOVES=8 || failed="$$failed chaos-spark"; \
+	$(MAKE) --no-print-directory spark-cluster KILLS=3 || failed="$$failed spark-cluster"; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 stack-up: setup ## a ZooKeeper and a Kafka broker that stay until make stack-down (KAFKA=4: the newest, with KRaft)

@@ -1,9 +1,10 @@
 """A Spark session that reads Kafka as it is told: Spark's own source or zkcoord's, in one local
-JVM.
+JVM, or in a cluster.
 
     python -m tests.bench.spark_app CONTROL SETUP          (a FIFO with one JSON object per line;
                                                            SETUP is JSON: {"cores": 2, "memory":
-                                                           "2g", "jars": ["..."]})
+                                                           "2g", "jars": ["..."]}, and of a cluster
+                                                           "master", "python", "settings")
 
     {"do": "read", "id": "r1", "format": "kafka", "options": {...}, "rows": 2400000}
         a query into the noop sink until so many rows have come
@@ -56,9 +57,12 @@ def tell(event: str, **fields: Any) -> None:
 
 
 def session(setup: Mapping[str, Any]) -> SparkSession:
-    """A local one that listens on the loopback interface only and shows nothing."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{setup['cores']}]").appName("zkcoord-bench")
+    """A local one, or one of a cluster, that listens on the loopback interface only and shows
+    nothing.
+    """
+    os.environ["PYSPARK_PYTHON"] = setup.get("python", sys.executable)
+    master = setup.get("master", f"local[{setup['cores']}]")
+    builder = SparkSession.builder.master(master).appName("zkcoord-bench")
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -70,6 +74,8 @@ def session(setup: Mapping[str, Any]) -> SparkSession:
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.authenticate.socketTimeout": "120s",
+        "spark.cores.max": str(setup["cores"]),
+        **setup.get("settings", {}),
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,32 @@ CONNECTOR = jars.Artifact(
 )
 
 
+@dataclass(frozen=True)
+class InCluster:
+    """A cluster's master, and what its executors run as Python; what the applications take of each
+    executor's machine.
+    """
+
+    master: str
+    python: str
+    settings: Mapping[str, str] = field(
+        default_factory=lambda: {"spark.executor.cores": "1", "spark.executor.memory": "1g"}
+    )
+
+
 class SparkApp:
-    """A process of `tests.bench.spark_app` and the FIFO that it takes orders from."""
+    """A process of `tests.bench.spark_app` and the FIFO that it takes orders from. `where`: a
+    cluster; None: local.
+    """
 
     def __init__(
-        self, rig: Rig, apps: Apps, name: str, connector: Sequence[Path], cores: int = CORES
+        self,
+        rig: Rig,
+        apps: Apps,
+        name: str,
+        connector: Sequence[Path],
+        cores: int = CORES,
+        where: InCluster | None = None,
     ) -> None:
         self._apps = apps
         self._count = 0
@@ -57,7 +79,12 @@ class SparkApp:
         control.parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(control)
         self._control = os.open(control, os.O_RDWR)
-        setup = {"cores": cores, "memory": MEMORY, "jars": [str(jar) for jar in connector]}
+        setup = {
+            "cores": cores,
+            "memory": MEMORY,
+            "jars": [str(jar) for jar in connector],
+            **(asdict(where) if where else {}),
+        }
         self.app: App = apps.start(name, ["tests.bench.spark_app", str(control), json.dumps(setup)])
 
     def wait_ready(self) -> None:
@@ -107,12 +134,18 @@ class SparkApp:
 
 @contextmanager
 def sessions(
-    rig: Rig, java: Java, names: Sequence[str], cores: int = CORES
+    rig: Rig,
+    java: Java,
+    names: Sequence[str],
+    cores: int = CORES,
+    where: InCluster | None = None,
 ) -> Iterator[dict[str, SparkApp]]:
     """One application per name, ready, inside the block."""
     connector = jars.resolve(CONNECTOR, java, rig.say)
     with running_apps(rig.folder / rig.unique("spark-")) as apps:
-        found = {name: SparkApp(rig, apps, rig.unique("app-"), connector, cores) for name in names}
+        found = {
+            name: SparkApp(rig, apps, rig.unique("app-"), connector, cores, where) for name in names
+        }
         for app in found.values():
             app.wait_ready()
         yield found

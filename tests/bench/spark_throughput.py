@@ -16,7 +16,17 @@ from dataclasses import dataclass
 from tests.bench.consumer_apps import alternating
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.rig import Rig
-from tests.bench.spark_rig import CONFLUENT, JVM, C, SparkApp, fill, medians, order_of, sessions
+from tests.bench.spark_rig import (
+    CONFLUENT,
+    JVM,
+    C,
+    InCluster,
+    SparkApp,
+    fill,
+    medians,
+    order_of,
+    sessions,
+)
 from zkcoord.stack.java import Java
 
 BATCHES = 4
@@ -114,15 +124,17 @@ def run(
     java: Java,
     plain: bool = False,
     settings: Sequence[Setting] = SETTINGS,
+    where: InCluster | None = None,
 ) -> None:
     """The section."""
+    at = "local[2]" if where is None else "2 executors of a cluster"
     section = Section(
-        "throughput", "Throughput through Spark, 8 partitions, local[2], all columns, noop sink"
+        "throughput", f"Throughput through Spark, 8 partitions, {at}, all columns, noop sink"
     )
     sections.append(section)
     if plain:
         section.notes.append("zkcoord's reader alone, without a group")
-    with rig.coordinators(), sessions(rig, java, (JVM, C, CONFLUENT)) as apps:
+    with rig.coordinators(), sessions(rig, java, (JVM, C, CONFLUENT), where=where) as apps:
         for setting in settings:
             topic = fill(rig, setting.rows * BATCHES, setting.size, setting.codec)
             for side in (JVM, *setting.bars):

@@ -58,10 +58,21 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
 
+IN_A_CLUSTER = {
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # a stage that loses its executor twice is no defect of the application
+    "spark.task.maxFailures": "16",
+}
+
 
 @dataclass(frozen=True)
 class Config:
-    """What a driver is told. `gates` is the folder of its gates; `sink` is `fenced` or `plain`."""
+    """What a driver is told. `gates` is the folder of its gates; `sink` is `fenced` or `plain`;
+    `master` is Spark's, `python` what its workers run, `cores` how many it takes of a cluster (0:
+    it is none).
+    """
 
     name: str
     zookeeper: str
@@ -74,6 +85,9 @@ class Config:
     sink: str
     session_ms: int
     max_rows: int
+    master: str = "local[1]"
+    python: str = sys.executable
+    cores: int = 0
 
 
 def columns(rows: DataFrame) -> DataFrame:
@@ -93,11 +107,13 @@ class App:
     def __init__(self, config: Config) -> None:
         self.config = config
         os.environ.update(
-            PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(spark_java_home()), SPARK_LOCAL_IP=LOOPBACK
+            PYSPARK_PYTHON=config.python, JAVA_HOME=str(spark_java_home()), SPARK_LOCAL_IP=LOOPBACK
         )
-        builder = SparkSession.builder.appName(config.name).master("local[1]")
+        builder = SparkSession.builder.appName(config.name).master(config.master)
         for name, value in {
             **SETTINGS,
+            **(IN_A_CLUSTER if config.cores else {}),
+            **({"spark.cores.max": str(config.cores)} if config.cores else {}),
             "spark.local.dir": f"{config.folder}/local",
             "spark.sql.warehouse.dir": f"{config.folder}/warehouse",
         }.items():
@@ -172,6 +188,8 @@ class App:
             .option("maxOffsetsPerTrigger", config.max_rows)
             .option("zookeeperSessionTimeoutMs", config.session_ms)
         )
+        if config.cores:
+            source = source.option("minPartitions", config.cores)
         writer = (
             columns(source.load())
             .writeStream.foreachBatch(lambda df, batch: self.write(sink or self.plain, df, batch))
@@ -228,7 +246,7 @@ def main() -> None:
     config = Config(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     app = App(config)
     gated_moves(app)
-    say("ready", jvm=app.jvm)
+    say("ready", jvm=app.jvm, id=app.spark.sparkContext.applicationId)
     with open(config.control, encoding="utf-8") as orders:
         for line in orders:
             order = json.loads(line)

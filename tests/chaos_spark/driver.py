@@ -108,6 +108,12 @@ class Driver:
         """All that it started."""
         return psutil.Process(self.child.pid).children(recursive=True) if self.child.alive else []
 
+    @property
+    def application(self) -> str:
+        """Spark's name of it; it is ready."""
+        with self._children.lock:
+            return next(str(line["id"]) for line in self.lines if line.get("event") == "ready")
+
     def kill(self) -> None:
         """kill -9 of the JVM, and of the driver's Python that belongs to it."""
         self.child.expected_to_end = True

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.chaos_spark.app import Config
 from tests.chaos_spark.driver import App, Driver, runs
 from tests.harness.kafka import create_topic, end_offsets
 from tests.harness.zookeeper import connect, disconnect
+from tests.spark.cluster import Cluster
 from zkcoord.demo.processes import DemoProcesses, Line, environment
 from zkcoord.errors import ScenarioError
 from zkcoord.stack.ports import free_port
@@ -49,19 +51,39 @@ COORDINATOR = "coordinator"
 Record = tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Where:
+    """Where drivers run their tasks: in their own process, or in a cluster, on so many of its
+    cores.
+    """
+
+    cluster: Cluster | None = None
+    python: str = sys.executable
+    cores: int = 0
+
+
 class Rig:
     """One group. A query that ends though nobody did anything to it ends every wait
     (`ScenarioError`); one that was fenced without being made a zombie is counted
     (`fenced_unasked`).
     """
 
-    def __init__(self, folder: Path, zookeeper: str, kafka: str, group: str, sink: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper: str,
+        kafka: str,
+        group: str,
+        sink: str,
+        where: Where = Where(),  # never changed
+    ) -> None:
         self.folder = folder
         self.zookeeper = zookeeper
         self.kafka = kafka
         self.group = group
         self.topic = create_topic(kafka, f"{TOPIC}-{group}", PARTITIONS)
         self.sink = sink
+        self.where = where
         self.out = folder / "out"
         self.out.mkdir(parents=True)
         self.drivers: dict[str, Driver] = {}
@@ -125,6 +147,20 @@ class Rig:
             self._pause_load.clear()
         return self._spare
 
+    def executors(self, app: App, at_least: int = 0) -> list[psutil.Process]:
+        """An application's in the cluster, once there are so many."""
+        cluster = self.where.cluster
+        assert cluster is not None
+        found: list[psutil.Process] = []
+        application = app.driver.application
+
+        def there() -> bool:
+            found[:] = cluster.executors(application)
+            return len(found) >= at_least
+
+        self.wait(there, f"{at_least} executors of {app.driver.name}")
+        return found
+
     def replace(self, app: App) -> None:
         """Give an application whose driver was killed the spare one, and start its query."""
         app.driver, self._spare = self.spare(), None
@@ -150,6 +186,9 @@ class Rig:
                 self.sink,
                 SESSION_MS,
                 MAX_ROWS,
+                "local[1]" if self.where.cluster is None else self.where.cluster.address,
+                self.where.python,
+                self.where.cores,
             ),
         )
         with self.children.lock:

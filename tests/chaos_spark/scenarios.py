@@ -148,7 +148,8 @@ def zombie(rig: Rig, victim: App, _number: int) -> Handover:
     return Handover(planned_rows(batch), ms, fenced)
 
 
-CRASHES: dict[str, Callable[[Rig, App, int], Handover]] = {
+Crash = Callable[[Rig, App, int], Handover]
+CRASHES: dict[str, Crash] = {
     "zombie": zombie,
     "jvm": killed_in_a_batch,
     "commit": killed_after_sparks_commit,

@@ -1,5 +1,5 @@
-"""A standalone Spark cluster on this machine, a master and a worker, and applications on it: what
-is sent to executors in the ways that docs/spark.md gives. The application is cluster_app.py.
+"""A standalone Spark cluster on this machine, a master and workers, and applications on it: what is
+sent to executors in the ways that docs/spark.md gives. The application is cluster_app.py.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark
 
 from tests.harness.wait import wait_until
@@ -27,6 +28,7 @@ RUN_S = 550.0
 HOME = Path(pyspark.__file__).parent
 SCALA = next((HOME / "jars").glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
 
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 LACKS = "raise ModuleNotFoundError(\"No module named 'consumer'\", name='consumer')\n"
 
 
@@ -43,48 +45,115 @@ def environment() -> dict[str, str]:
     }
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """Its master's address."""
-    (port,) = free_ports(1)
-    servers: list[subprocess.Popen[bytes]] = []
-    logs = (folder / "master.log", folder / "worker.log")
-    arguments = (
-        ("master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0"),
-        (
-            *("worker.Worker", "--host", HOST, "--cores", "1", "--memory", "1g"),
-            *("--webui-port", "0", "--work-dir", str(folder / "work"), f"spark://{HOST}:{port}"),
-        ),
-    )
-    try:
-        for log, (name, *rest), said in zip(
-            logs, arguments, ("I have been elected leader", "Successfully registered"), strict=True
-        ):
-            with log.open("wb") as out:
-                servers.append(
-                    subprocess.Popen(
-                        [
-                            str(spark_java_home() / "bin" / "java"),
-                            *("-cp", f"{HOME}/jars/*", "-Xmx256m"),
-                            f"org.apache.spark.deploy.{name}",
-                            *rest,
-                        ],
-                        env=environment(),
-                        cwd=folder,
-                        stdout=out,
-                        stderr=out,
-                    )
-                )
-            wait_until(
-                lambda log=log, said=said: said in log.read_text(errors="replace"),
-                START_S,
-                f"{said!r} in {log.name}",
-            )
-        yield f"spark://{HOST}:{port}"
-    finally:
-        for server in reversed(servers):
+class Cluster:
+    """A master and workers, each a JVM. `env` is what executors find besides."""
+
+    def __init__(
+        self, folder: Path, cores: int = 1, memory: str = "1g", env: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = folder
+        self._cores = cores
+        self._memory = memory
+        self._env = {**environment(), **(env or {})}
+        self._master: subprocess.Popen[bytes] | None = None
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._begun = 0
+        (port,) = free_ports(1)
+        self.address = f"spark://{HOST}:{port}"
+
+    @property
+    def workers(self) -> list[str]:
+        """Names of those that run."""
+        return sorted(self._workers)
+
+    def begin(self, workers: int) -> None:
+        """A master, and so many workers, which it knows."""
+        self._master = self._start(
+            "master",
+            "I have been elected leader",
+            *("master.Master", "--host", HOST, "--port", self.address.rpartition(":")[2]),
+            *("--webui-port", "0"),
+        )
+        for _ in range(workers):
+            self.add_worker()
+
+    def add_worker(self) -> str:
+        """Another worker, which the master knows; its name."""
+        self._begun += 1
+        name = f"worker-{self._begun}"
+        self._workers[name] = self._start(
+            name,
+            "Successfully registered",
+            *("worker.Worker", "--host", HOST, "--cores", str(self._cores)),
+            *("--memory", self._memory, "--webui-port", "0"),
+            *("--work-dir", str(self._folder / "work" / name), self.address),
+        )
+        return name
+
+    def executors(self, application: str = "") -> list[psutil.Process]:
+        """The JVMs of the executors, the oldest first; of one application (its id), or of all."""
+        found = []
+        for worker in self._workers.values():
+            with suppress(psutil.NoSuchProcess):
+                for process in psutil.Process(worker.pid).children():
+                    with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                        command = process.cmdline()
+                        if EXECUTOR in command and (not application or application in command):
+                            found.append(process)
+        return sorted(found, key=lambda process: process.create_time())
+
+    def worker_of(self, executor: psutil.Process) -> str:
+        """Whose executor it is."""
+        return next(name for name, one in self._workers.items() if one.pid == executor.ppid())
+
+    def kill_worker(self, name: str) -> None:
+        """kill -9: its executors end by themselves."""
+        worker = self._workers.pop(name)
+        worker.kill()
+        worker.wait(START_S)
+
+    def close(self) -> None:
+        """End everything, executors too."""
+        executors = self.executors()
+        for server in [*self._workers.values(), *filter(None, [self._master])]:
             server.kill()
             server.wait(START_S)
+        for process in executors:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def _start(self, name: str, said: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+        log = self._folder / f"{name}.log"
+        with log.open("wb") as out:
+            server = subprocess.Popen(
+                [
+                    str(spark_java_home() / "bin" / "java"),
+                    *("-cp", f"{HOME}/jars/*", "-Xmx256m"),
+                    f"org.apache.spark.deploy.{main}",
+                    *arguments,
+                ],
+                env=self._env,
+                cwd=self._folder,
+                stdout=out,
+                stderr=out,
+            )
+        wait_until(
+            lambda: said in log.read_text(errors="replace"), START_S, f"{said!r} in {log.name}"
+        )
+        return server
+
+
+@contextmanager
+def cluster(
+    folder: Path, workers: int = 1, cores: int = 1, memory: str = "1g", **env: str
+) -> Iterator[Cluster]:
+    """One that runs inside the block."""
+    found = Cluster(folder, cores, memory, env)
+    try:
+        found.begin(workers)
+        yield found
+    finally:
+        found.close()
 
 
 def python_with(folder: Path, packages: Iterable[str] = ("consumer", "zkcoord")) -> Path:

@@ -21,8 +21,8 @@ SENTENCE = "set PYSPARK_PYTHON, or spark.pyspark.python, to a Python that has zk
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as address:
-        yield address
+    with cluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found.address
 
 
 @pytest.fixture(scope="module")
