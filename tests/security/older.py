@@ -12,6 +12,7 @@ from tests.protocol.rig import GROUP, Coordinator, Rig
 from tests.security.principals import PASSWORDS, ROLES, flags
 from zkcoord.cli.main import main
 from zkcoord.zk.acl.table import ALL, bits
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import CONSUMERS, Layout, parents
 
 BOTH = pytest.mark.parametrize(
@@ -43,6 +44,12 @@ def made_by(client: KazooClient, rig: Rig, acl: list[ACL] | None = None) -> None
         client.create(path, b"", acl=acl or acl_of(letters))
     for path in (layout.channels(GROUP), layout.offsets(GROUP)):
         client.create(path, b"", acl=acl or acl_of("rc"))
+
+
+def above(rig: Rig) -> list[str]:
+    """What is above pins and client-led groups, from the top down."""
+    paths = ClassicPaths(rig.layout)
+    return list(dict.fromkeys((*paths.above_pins(), *paths.above_groups(), paths.requests)))
 
 
 def apply(rig: Rig) -> int:

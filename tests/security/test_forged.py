@@ -14,7 +14,7 @@ from kazoo.security import ACL, make_acl, make_digest_acl_credential
 
 from consumer.core import messages as msg
 from tests.protocol.rig import GROUP, Rig, tps
-from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
+from tests.security.older import BOTH, OPEN, above, acl_of, apply, made_by, named, older
 from zkcoord.core.classic.requests import ClassicJoin, ClassicRequest, ClassicSync
 from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.model import GroupMode, Malformed, Mode
@@ -37,12 +37,6 @@ T0, T1 = tps("t", 0, 1)
 SAME_NAME = make_acl("digest", make_digest_acl_credential("coord", "another password"), all=True)
 NO_ADMIN = 31 & ~16
 CLIENTS_LEAD = encode_pin(Pin(Machine.CLIENT_LED))
-
-
-def above(rig: Rig) -> list[str]:
-    """What is above pins and client-led groups, from the top down."""
-    paths = ClassicPaths(rig.layout)
-    return list(dict.fromkeys((*paths.above_pins(), *paths.above_groups(), paths.requests)))
 
 
 def asked(rig: Rig, app: KazooClient, request: ClassicRequest) -> ClassicAnswer:

@@ -10,7 +10,7 @@ from kazoo.security import make_acl, make_digest_acl_credential
 
 from consumer.core import messages as msg
 from tests.protocol.rig import GROUP, Rig, tps
-from tests.security.older import OPEN, acl_of, made_by, named, older
+from tests.security.older import OPEN, above, acl_of, made_by, named, older
 from tests.security.principals import PASSWORDS, ROLES, digest, flags, hashed
 from tests.zk.port_contract import Session
 from tests.zk.real import Loop
@@ -81,8 +81,7 @@ def test_a_state_that_no_coordinator_could_write_keeps_nobody_out(
         make_acl("digest", hashed("app"), all=True),
         make_acl("world", "anyone", read=True),
     ]
-    tops = list(dict.fromkeys((*paths.above_pins(), *paths.above_groups(), paths.requests)))
-    for path in tops:
+    for path in above(rig):
         if app.exists(path) is None:
             app.create(path, b"", acl=mine)
     client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
@@ -167,11 +166,10 @@ def test_a_tool_with_the_coordinators_credentials_shows_what_coordinators_believ
     paths = ClassicPaths(rig.layout)
     same = make_acl("digest", make_digest_acl_credential("coord", "another password"), all=True)
     mine = [same, make_acl("world", "anyone", read=True)]
-    tops = list(dict.fromkeys((*paths.above_pins(), *paths.above_groups(), paths.requests)))
-    for path in tops:
+    for path in above(rig):
         app.create(path, b"", acl=OPEN)
     app.create(paths.pin(GROUP), encode_pin(Pin(Machine.CLIENT_LED)), acl=mine)
-    for path in reversed(tops):
+    for path in reversed(above(rig)):
         app.set_acls(path, mine)
     rig.zk.set_acls(rig.layout.epoch, acl_of("r"))
     c = rig.coordinator()
