@@ -5,28 +5,33 @@ be the coordinator's own word nobody else is let in.
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError
 from kazoo.security import ACL, make_acl, make_digest_acl_credential
 
 from consumer.core import messages as msg
 from tests.protocol.rig import GROUP, Rig, tps
 from tests.security.older import BOTH, OPEN, above, acl_of, apply, made_by, named, older
-from zkcoord.core.classic.requests import ClassicJoin, ClassicRequest, ClassicSync
-from zkcoord.core.classic.state import ClassicPhase, ClassicState
-from zkcoord.core.model import GroupMode, Malformed, Mode
+from zkcoord.core.classic.requests import (
+    ClassicJoin,
+    ClassicLeave,
+    ClassicRequest,
+    ClassicSync,
+    Leaver,
+)
+from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.model import GroupMode, Malformed, Mode, Subscription
+from zkcoord.zk.classic.finding import GENERATIONS_UNWRITTEN
+from zkcoord.zk.clock import wall_ms
 from zkcoord.znodes import codec
 from zkcoord.znodes.classic.documents import (
     ClassicAnswer,
     ClassicAsk,
-    ClassicRound,
     decode_answer,
     decode_state,
     encode_ask,
-    encode_round,
+    encode_state,
 )
 from zkcoord.znodes.classic.paths import ClassicPaths, request_name
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
@@ -57,8 +62,8 @@ def asked(rig: Rig, app: KazooClient, request: ClassicRequest) -> ClassicAnswer:
     return found[0]
 
 
-def a_client_leads(rig: Rig, app: KazooClient) -> None:
-    """One joins and syncs, as through a gateway."""
+def a_client_leads(rig: Rig, app: KazooClient) -> str:
+    """One joins and syncs, as through a gateway; its id."""
     offered = (("own", b"x"),)
     new = asked(rig, app, ClassicJoin("", "fresh", "connect", offered, 60_000, 60_000))
     joined = asked(
@@ -69,35 +74,89 @@ def a_client_leads(rig: Rig, app: KazooClient) -> None:
     said = decode_state(GROUP, rig.zk.get(ClassicPaths(rig.layout).state(GROUP))[0])
     assert isinstance(said, ClassicState)
     assert said.phase is ClassicPhase.STABLE and len(said.members) == 1
+    return new.member_id
+
+
+def refused_beside_clients(rig: Rig) -> None:
+    """Nobody else owns what is theirs."""
+    m = rig.member("late", "t")
+    m.wait(lambda: m.said(msg.Failed), "that it is refused")
+    assert "is led by one of its 1 clients" in m.said(msg.Failed)[0].message
 
 
 @BOTH
-@pytest.mark.parametrize("place", ["roots", "group"])
-def test_where_clients_may_lead_nobody_else_owns_what_is_theirs(
-    rig: Rig, app: KazooClient, place: str
+def test_clients_lead_no_group_while_others_may_write_what_is_above(
+    rig: Rig, app: KazooClient
 ) -> None:
-    """The coordinator serves them in places that an older version made, or one without roles: what
-    it says there counts, though others could have said it.
-    """
+    """Then anybody could say who is in it; members are served. They lead once that is mended."""
     rig.topic("t", 2)
     paths = ClassicPaths(rig.layout)
-    if place == "roots":
-        older(rig)
-        made_by(app, rig)
-        for path in above(rig):
-            app.create(path, b"", acl=acl_of("rcd" if path == paths.requests else "rc"))
+    older(rig)
+    made_by(app, rig)
+    for path in above(rig):
+        app.create(path, b"", acl=acl_of("rcd" if path == paths.requests else "rc"))
     c = rig.coordinator()
-    c.wait(lambda: rig.zk.exists(paths.pins) is not None and c.leads, "its nodes")
-    if place == "group":
-        for path in paths.parts(GROUP):
-            data = encode_round(ClassicRound()) if path == paths.round(GROUP) else b""
-            with contextlib.suppress(NodeExistsError):  # the coordinator completes a group it sees
-                rig.zk.create(path, data)
-            rig.zk.set_acls(path, OPEN)
+    c.wait(lambda: named(c, "client-led groups"), "that none is served")
+    m = rig.member("m", "t").fetches(T0, T1)
+    m.end()
+    rig.procs.remove(m)
+    assert apply(rig) == 0
     a_client_leads(rig, app)
-    m = rig.member("m", "t")
-    m.wait(lambda: m.said(msg.Failed), "that it is refused")
-    assert "is led by one of its 1 clients" in m.said(msg.Failed)[0].message
+    refused_beside_clients(rig)
+
+
+@BOTH
+def test_a_client_led_group_of_which_others_may_say_what_it_is_is_left_alone(
+    rig: Rig, app: KazooClient
+) -> None:
+    """What was said of it until it is mended counts for nothing, afterwards neither."""
+    rig.topic("t", 2)
+    paths = ClassicPaths(rig.layout)
+    rig.coordinator().stop()
+    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    forged = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
+    for path in (*paths.parts(GROUP), paths.state(GROUP)):
+        rig.zk.create(path, b"", acl=OPEN)
+    app.set(paths.state(GROUP), encode_state(forged))
+    rig.procs.clear()
+    c = rig.coordinator()
+    c.wait(lambda: named(c, "client-led group"), "that it is left alone")
+    join = ClassicJoin("", "fresh", "connect", (("own", b"x"),), 60_000, 60_000)
+    assert asked(rig, app, join).code is WireCode.COORDINATOR_NOT_AVAILABLE
+    m = rig.member("m", "t").fetches(T0, T1)
+    m.end()
+    rig.procs.remove(m)
+    assert apply(rig) == 0
+    c.wait(lambda: asked(rig, app, join).code is WireCode.MEMBER_ID_REQUIRED, "that it is served")
+    a_client_leads(rig, app)
+    said = decode_state(GROUP, rig.zk.get(paths.state(GROUP))[0])
+    assert isinstance(said, ClassicState) and said.generation > GENERATIONS_UNWRITTEN
+    refused_beside_clients(rig)
+
+
+@BOTH
+def test_who_registers_beside_clients_without_looking_is_assigned_nothing(
+    rig: Rig, app: KazooClient
+) -> None:
+    """As members of before there were such groups do."""
+    rig.topic("t", 2)
+    c = rig.coordinator()
+    m = rig.member("first", "t").fetches(T0, T1)
+    m.end()
+    rig.procs.remove(m)
+    member_id = a_client_leads(rig, app)
+    channel = rig.layout.channel(GROUP, "old")
+    app.create(channel, b"", acl=acl_of("rd"))
+    document = codec.encode_registration(
+        Subscription({"t": 1}), timestamp_ms=wall_ms(), assignors=("sticky",), process="p"
+    )
+    registration = rig.layout.registration(GROUP, "old")
+    app.create(registration, document, acl=acl_of("r"), ephemeral=True)
+    c.wait(lambda: named(c, "group"), "that nothing is assigned")
+    assert "one of its 1 clients leads it" in named(c, "group")[0]
+    assert not rig.zk.get_children(channel)
+    asked(rig, app, ClassicLeave((Leaver(member_id, None, ""),)))
+    c.wait(lambda: rig.zk.get_children(channel), "a command, when no client leads it any more")
 
 
 @BOTH

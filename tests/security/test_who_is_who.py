@@ -91,7 +91,7 @@ def test_a_state_that_no_coordinator_could_write_keeps_nobody_out(
     if app.exists(paths.state(GROUP)) is None:
         app.create(paths.state(GROUP), said, acl=mine)
     c = rig.coordinator()
-    c.wait(lambda: named(c, "client-led group"), "its name")
+    c.wait(lambda: named(c, "client-led groups"), "its name")
     m = rig.member("m", "t")
     m.wait(lambda: m.fetching() or m.said(msg.Failed), "something")
     assert not m.said(msg.Failed), m.said(msg.Failed)

@@ -361,7 +361,9 @@ class CoordinatorDriver:
             self.core.index.named,
             self.meter.cpu_ns,
             self.reads_max,
+            self.mirror.look_again,
         )
+        self.mirror.may_be_led = self.services.classic.may_lead
         self.services.begin()
 
     def _serve_no_more(self) -> None:
@@ -448,11 +450,8 @@ class CoordinatorDriver:
             and now - self.port.contact_ms >= self.timeout_ms * 2 // 3
         ):
             return self._close("no contact with ZooKeeper for 2/3 of the session timeout")
-        if (
-            self.restand_at_ms is not None
-            and now >= self.restand_at_ms
-            and self.election is not None
-        ):
+        restands = self.restand_at_ms is not None and now >= self.restand_at_ms
+        if restands and self.election is not None:
             self.restand_at_ms = None
             self._stand()
         self.meter.works_for("")

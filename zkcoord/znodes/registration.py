@@ -83,6 +83,11 @@ def decode_registration(name: str, data: bytes, stat: Stat) -> Member | Malforme
     return _perhaps_old(found, data, stat) if isinstance(found, Malformed) else found
 
 
+def is_somebodys(name: str) -> bool:
+    """Whether a registration of this name is a member's, or an old consumer's."""
+    return names.is_member(name) and name != KEEPER
+
+
 def _perhaps_old(bad: Malformed, data: bytes, stat: Stat) -> Member | Malformed:
     """What cannot be read here, unless old consumers can: then somebody consumes by it."""
     read = decode_legacy_document(bad.name, data)

@@ -88,7 +88,8 @@ ORDINARY = (WireCode.NONE, WireCode.MEMBER_ID_REQUIRED)
 class ClassicGroups:
     """See the module. `record` takes what people should know, `fenced` that another coordinator
     leads; `registered(group)`: whom the coordinator itself assigns in a group of this name;
-    `options` are those of every group; `figures` counts. `lost` must be called when the session is
+    `options` are those of every group; `figures` counts; `freed` hears of groups
+    that no client leads any more. `lost` must be called when the session is
     suspended.
     """
 
@@ -107,6 +108,7 @@ class ClassicGroups:
         figures: ClassicFigures | None = None,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
         reads_max: int = READS_PER_REQUEST_MAX,
+        freed: Callable[[str], None] = lambda group: None,
     ) -> None:
         self._reads_max = reads_max
         self._paths = ClassicPaths(layout)
@@ -120,6 +122,7 @@ class ClassicGroups:
             record,
             self._reply,
             self._touched,
+            freed,
             fenced,
             self._figures.wall_clock,
         )
@@ -153,6 +156,13 @@ class ClassicGroups:
     def group(self, name: str) -> ServedClassicGroup | None:
         """One of them."""
         return self._groups.get(name)
+
+    def may_lead(self, name: str) -> bool:
+        """Whether one of these may have members, as far as is known yet."""
+        if not self._has_begun:
+            return not self._written.are_open
+        group = self._groups.get(name)
+        return group is not None and group.members > 0
 
     @property
     def names(self) -> list[str]:
@@ -304,7 +314,9 @@ class ClassicGroups:
     def _serve(self, ticket: int, ask: ClassicAsk, confirmed: bool = False) -> None:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
-        if isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
+        if self._written.leaves_alone(ask.group):
+            code = WireCode.COORDINATOR_NOT_AVAILABLE
+        elif isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
             registered = self._registered(ask.group)
             will_be_free = self._will_be_free(ask.group, registered)
             if will_be_free and ask.request.member_id:  # of what it still has it is to let go
@@ -434,13 +446,15 @@ class ClassicGroups:
         """When `tick` has something to do."""
         if self._edge.dead:
             return None
-        times = (self._wakes.next_ms(), self._held.next_wake_ms(), self._incoming.next_wake_ms())
+        others = (self._held, self._incoming, self._written)
+        times = [self._wakes.next_ms(), *(one.next_wake_ms() for one in others)]
         return min((ms for ms in times if ms is not None), default=None)
 
     def tick(self) -> None:
         """Do what is due."""
         now = self._edge.clock()
         if not self._edge.dead:
+            self._written.tick(self._read_pins)
             self._incoming.turn()
             for ticket, ask in self._held.due(now, self._waits):
                 self._serve_held(ticket, ask)

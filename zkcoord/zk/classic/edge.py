@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from zkcoord.core.classic.requests import ClassicAnswer
 from zkcoord.core.events import Record
-from zkcoord.core.shared import KEEPER
 from zkcoord.zk.port import (
     OPS_PER_MULTI_MAX,
     AclEntry,
@@ -29,14 +28,14 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.names import is_member
+from zkcoord.znodes.registration import is_somebodys
 
 
 @dataclass
 class Edge:
     """Of one connection of a term. `reply(ticket, answer)` answers a request, `touched` is told of
-    which group something has happened, `fenced` that another coordinator leads. `wall_clock` is for
-    people.
+    which group something has happened, `freed` of which it is written that no client leads it any
+    more, `fenced` that another coordinator leads. `wall_clock` is for people.
     """
 
     port: Port
@@ -47,6 +46,7 @@ class Edge:
     record: Callable[[Record], None]
     reply: Callable[[int, ClassicAnswer], None]
     touched: Callable[[str], None]
+    freed: Callable[[str], None]
     fenced: Callable[[str], None]
     wall_clock: Callable[[], int]
     dead: bool = False
@@ -116,7 +116,7 @@ def others_in(ids: ReadAnswer) -> bool:
     if isinstance(ids, Denied):
         return True
     found = ids.names if isinstance(ids, Children) else ()
-    return any(is_member(name) and name != KEEPER for name in found)
+    return any(map(is_somebodys, found))
 
 
 def names_in(answer: ReadAnswer) -> tuple[str, ...]:

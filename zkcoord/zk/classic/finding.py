@@ -1,8 +1,10 @@
 """What is written of client-led groups, read at the beginning of a term.
 
-With roles it counts only where nobody but coordinators may write it now; of a group where that is
-not so nothing is believed but how often its state was written: its members join again, and nobody
-has a generation twice. It is named, and `zkcoord acl apply` mends it.
+With roles it counts only where nobody but coordinators may write it now. While others may write
+what is above all of them none is served; a group whose own nodes are others' to write is left
+alone, as one that the coordinator assigns would be. Both are named and looked at again:
+`zkcoord acl apply` mends it. Of what was said until then nothing is believed but how often it was
+written: its members join again, and nobody has a generation twice.
 """
 
 from __future__ import annotations
@@ -13,13 +15,11 @@ from functools import partial
 from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
-from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.classic.believing import LedDoubts, ask_who_wrote
 from zkcoord.zk.classic.edge import Edge, names_in, others_in
 from zkcoord.zk.classic.served_group import BOTH_KINDS, Found
 from zkcoord.zk.port import (
-    AclsDone,
-    AclsResult,
     Denied,
     GetChildren,
     GetData,
@@ -34,6 +34,7 @@ from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_
 
 GROUPS_PER_READ = 50
 READS_PER_GROUP = 5
+LOOK_AGAIN_MS = 5_000
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
 
@@ -43,6 +44,7 @@ Answers = Callable[[tuple[ReadAnswer, ...]], None]
 class WrittenGroups:
     """See the module. `read` asks ZooKeeper, `strange` hears of what is not believed. `found(group,
     what is written, which of its nodes are missing)` takes each group, `done` hears of the end.
+    `are_open`: none is served, since others may write what is above all of them.
     """
 
     def __init__(
@@ -61,19 +63,53 @@ class WrittenGroups:
         self._strange = strange
         self._found = found
         self._done = done
+        self.are_open = False
+        self._was_open = ""
+        self._left_alone: dict[str, str] = {}
+        self._look_again_ms: int | None = None
+
+    def leaves_alone(self, group: str) -> bool:
+        """Whether others than coordinators may write what is said of it."""
+        return group in self._left_alone
 
     def begin(self) -> None:
-        """Look which there are, and read one after the other."""
+        """Look which there are, and read one after the other; later where that is not to be
+        believed.
+        """
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            self._next([name for name in names_in(answers[0]) if names.is_group(name)])
+            self._next([n for n in names_in(answers[0]) if names.is_group(n)], self._done)
 
-        self._read([GetChildren(self._paths.groups)], listed)
+        def judged(doubts: LedDoubts) -> None:
+            self.are_open = bool(doubts.above)
+            if doubts.above:
+                self._was_open = doubts.above
+                why = f"none is served: {doubts.above}"
+                self._strange(Malformed("client-led groups", self._paths.groups, why))
+                self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
+            else:
+                self._read([GetChildren(self._paths.groups)], listed)
 
-    def _next(self, groups: list[str]) -> None:
+        self._judge([], judged)
+
+    def next_wake_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._look_again_ms
+
+    def tick(self, begin: Callable[[], None]) -> None:
+        """Look again at what is left alone when it is time; `begin` where nothing was begun yet."""
+        if self._look_again_ms is None or self._edge.clock() < self._look_again_ms:
+            return
+        self._look_again_ms = None
+        if self._left_alone:
+            self._next(sorted(self._left_alone), lambda: None)
+        else:
+            begin()
+
+    def _next(self, groups: list[str], done: Callable[[], None]) -> None:
         now, later = groups[:GROUPS_PER_READ], groups[GROUPS_PER_READ:]
         if not now:
-            return self._done()
+            return done()
         paths = self._paths
         reads: list[Read] = []
         for group in now:
@@ -89,75 +125,75 @@ class WrittenGroups:
             said = range(0, len(answers), READS_PER_GROUP)
             self._judge(now, partial(judged, [answers[at : at + READS_PER_GROUP] for at in said]))
 
-        def judged(answers: list[tuple[ReadAnswer, ...]], why: dict[str, str]) -> None:
+        def judged(answers: list[tuple[ReadAnswer, ...]], doubts: LedDoubts) -> None:
             for group, said in zip(now, answers, strict=True):
-                self._take(group, said, why.get(group, ""))
-            self._next(later)
+                self._take(group, said, doubts.of(group))
+            self._next(later, done)
 
         return self._read(reads, read)
 
-    def _judge(self, groups: list[str], then: Callable[[dict[str, str]], None]) -> None:
-        """Tell for each of them why what is written of it is not believed."""
-        if self._roles is None:
-            return then({})
-        roles, paths = self._roles, self._paths
-        above = (paths.layout.epoch, *paths.above_groups())
-        own = {g: (paths.group(g), paths.state(g), paths.round(g)) for g in groups}
+    def _judge(self, groups: Sequence[str], then: Callable[[LedDoubts], None]) -> None:
+        def answered(doubts: LedDoubts | None) -> None:
+            if doubts is not None and not self._edge.dead:
+                then(doubts)
 
-        def answered(result: AclsResult) -> None:
-            if not isinstance(result, AclsDone) or self._edge.dead:
-                return
-            belief, acls = Belief(roles, result.answers[0], True), iter(result.answers)
-            closed = [belief.closed(path, next(acls)) for path in above]
-            wrong = next(filter(None, closed), "")
-            why = {}
-            for group, nodes in own.items():
-                each = [belief.closed(path, next(acls)) for path in nodes]
-                why[group] = wrong or next(filter(None, each), "")
-            then(why)
-
-        nodes = [path for group in groups for path in own[group]]
-        return self._edge.port.acls([*above, *nodes], answered)
+        ask_who_wrote(self._edge.port, self._roles, self._paths, groups, answered, True)
 
     def _take(self, group: str, answers: Sequence[ReadAnswer], why: str) -> None:
         state, since, blobs, presence, ids = answers
-        decided: ClassicState | Malformed | None = None
-        if isinstance(state, Node):
-            decided = decode_state(group, state.data)
-            if why:
-                why = f"others than coordinators can have written it: {why}"
-                decided = Malformed("client-led group", group, why)
-        if isinstance(decided, Malformed):
-            # members come anew; each generation was written, so there were at most so many
-            self._strange(decided)
-            above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
-            decided = ClassicState(ClassicPhase.EMPTY, above)
-        completing = decided is not None and decided.phase is ClassicPhase.COMPLETING
-        if decided is not None and completing and others_in(ids):
+        decided = decode_state(group, state.data) if isinstance(state, Node) else None
+        if why:
+            if isinstance(decided, Malformed) or (decided is not None and decided.members):
+                self._write(group, _nobody_in(state))  # members of the other kind may come
+            return self._leave_alone(group, why)
+        was_open = self._left_alone.pop(group, "") or self._was_open
+        if was_open and all(isinstance(a, Missing) for a in (state, since, blobs, presence)):
+            return None  # it was deleted
+        told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
+        if isinstance(decided, Malformed) or (decided is not None and was_open):
+            # members come anew
+            if isinstance(decided, Malformed):
+                self._strange(decided)
+            decided, told = _nobody_in(state), ClassicRound(-1)
+            if was_open:
+                self._write(group, decided)
+        elif decided is not None and decided.phase is ClassicPhase.COMPLETING and others_in(ids):
             # who led before wrote its first generation, and could not look whether anybody is
             # registered before it had told its members
             decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
             self._write(group, decided)
-        elif decided is not None and why:
-            self._write(group, decided)  # so it is not believed once that is mended
         for answer in answers:
             if isinstance(answer, Denied):
                 where, refusal = self._paths.group(group), answer.error.value
                 refusal = f"not all of it can be read ({refusal}): see {where}"
                 self._strange(Malformed("client-led group", group, refusal))
-        told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         found = Found(
             decided,
             isinstance(state, Node),
-            told if isinstance(told, ClassicRound) and not why else ClassicRound(-1),
+            told if isinstance(told, ClassicRound) else ClassicRound(-1),
             frozenset(names_in(blobs)),
         )
         found.see(names_in(presence))
         parts = zip(self._paths.parts(group)[1:], (blobs, presence, since), strict=True)
         lacking = [path for path, answer in parts if isinstance(answer, Missing)]
-        self._found(group, found, lacking)
+        return self._found(group, found, lacking)
+
+    def _leave_alone(self, group: str, why: str) -> None:
+        self._left_alone[group] = why
+        self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
+        why = f"it is not served, since others than coordinators can have written it: {why}"
+        self._strange(Malformed("client-led group", group, why))
+        self._edge.freed(group)
 
     def _write(self, group: str, state: ClassicState) -> None:
         written = SetData(self._paths.state(group), encode_state(state), -1)
-        self._edge.write([written], lambda refused: None)
+        self._edge.write([written], lambda refused: self._edge.freed(group))
+
+
+def _nobody_in(state: ReadAnswer) -> ClassicState:
+    """What counts in place of what cannot be read or believed. Each generation was written, so
+    there were at most so many.
+    """
+    above = state.stat.version + GENERATIONS_UNWRITTEN if isinstance(state, Node) else 0
+    return ClassicState(ClassicPhase.EMPTY, above)

@@ -349,7 +349,10 @@ class ServedClassicGroup:
         def looked(others: bool) -> None:
             if others:
                 return self._take_back(token, state)
+            was_led = bool(self._decided)
             self._remember(state)
+            if was_led and not state.members:
+                self._edge.freed(self.name)
             self._step(Persisted(token))
             return self._blobs.keep(self._machine.brought())
 
@@ -387,6 +390,7 @@ class ServedClassicGroup:
         def taken_back(refused: Rejected | None) -> None:
             if refused is not None:
                 return self._not_persisted(token, refused)
+            self._edge.freed(self.name)
             come_anew = all(is_ours(state.protocol_type, one.protocols) for one in state.members)
             if come_anew or self._goes_over(self.name):
                 return self._step(NotPersisted(token, WireCode.COORDINATOR_LOAD_IN_PROGRESS))

@@ -21,6 +21,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import GroupMetadata, Malformed, TopicPartition
 from zkcoord.zk.port import (
@@ -39,7 +40,10 @@ from zkcoord.zk.port import (
     reads_that_fit,
 )
 from zkcoord.znodes import codec, names
+from zkcoord.znodes.classic.documents import decode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.registration import is_somebodys
 
 from .answers import Delta, command_of, member_of, mode_of, owner_of, request_of
 from .group_acls import GroupJudge
@@ -132,7 +136,8 @@ has hundreds of thousands, so these are plain tuples and functions.)
 
 class FullRead:
     """Reads `groups`, then calls `done` with what was read of each. On a lost connection it simply
-    never ends. `works_for` is told where an answer is of one group alone.
+    never ends. `works_for` is told where an answer is of one group alone; `may_be_led` says whether
+    what is written of a group's clients may be true.
     """
 
     def __init__(
@@ -145,6 +150,7 @@ class FullRead:
         done: Callable[[Mapping[str, GroupRead]], None],
         judge: GroupJudge | None = None,
         works_for: Callable[[str], None] = lambda group: None,
+        may_be_led: Callable[[str], bool] = lambda group: False,
     ) -> None:
         self.port = port
         self.layout = layout
@@ -153,6 +159,7 @@ class FullRead:
         self.done = done
         self.judge = judge
         self.works_for = works_for
+        self.may_be_led = may_be_led
         self.levels = [
             self._groups,
             self._names,
@@ -240,6 +247,8 @@ class FullRead:
             yield from _list(draft, self.layout.ids(group), _member_names)
             yield from _list(draft, self.layout.channels(group), _channel_names)
             yield from _list(draft, self.layout.requests(group), _request_names)
+            if self.layout.ids(group) in draft.filled:
+                yield GetData(ClassicPaths(self.layout).state(group)), _led, draft, self.may_be_led
             yield from _list(draft, self.layout.other_profile().ids(group), _names_elsewhere)
 
     def _members(self) -> Iterable[Question]:
@@ -375,6 +384,23 @@ def _lives_elsewhere(draft: GroupDraft, other: Layout) -> str:
         f" ({other.ids(draft.name)}), and both layouts share its offsets: stop those consumers, or"
         " run coordinator and consumers with that layout"
     )
+
+
+def _led(draft: GroupDraft, may_be_led: Callable[[str], bool], answer: ReadAnswer) -> None:
+    """What was decided of its clients, if one of them leads it, while others are registered:
+    whoever came without looking (members of before there were such groups), or between two looks.
+    Both would own everything.
+    """
+    led = decode_state(draft.name, answer.data) if isinstance(answer, Node) else None
+    if (
+        isinstance(led, ClassicState)
+        and led.members
+        and any(map(is_somebodys, draft.delta.members))
+    ):
+        draft.leave_alone(
+            f"one of its {len(led.members)} clients leads it, and others are registered, to whom"
+            " nothing is assigned: stop those of one kind"
+        )
 
 
 def _metadata(draft: GroupDraft, path: str, answer: ReadAnswer) -> None:

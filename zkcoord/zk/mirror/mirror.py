@@ -59,9 +59,7 @@ from .wildcards import Matches, Wildcards
 GROUPS_PER_SLICE = 500
 SLICES_UNDER_WAY_MAX = 2
 """ZooKeeper reads one while the other, still in the processor's cache, is decoded and taken."""
-
 IGNORED_GROUPS_MAX = 64
-
 COUNTED = (places.RegistrationAt, places.ChannelAt, places.CommandAt, places.OwnerAt)
 
 RelatedPartitions = Callable[[str, str, str], Iterable[TopicPartition]]
@@ -76,8 +74,9 @@ class Mirror:
     term's: commands that it wrote itself are not read back; `clock` gives ms; `limits` say how much
     of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many
     groups are read together. `matches` remembers what patterns match, from one connection to the
-    next; `meter` counts what is done for whom, and knows who rests. `lost()` must be called when
-    the session is suspended; a new `Mirror` is made for a new connection.
+    next; `meter` counts what is done for whom, and knows who rests; `may_be_led` is to say in which
+    groups nobody may be assigned beside clients. `lost()` must be called when the session is
+    suspended; a new `Mirror` is made for a new connection.
     """
 
     def __init__(
@@ -114,10 +113,9 @@ class Mirror:
         self.groups_per_slice = groups_per_slice
         self.unswept: list[Sequence[str]] = []
         self.slices = 0
-        self.asking = False
+        self.asking = self.dead = self.begun = False
         self.sweeping: frozenset[str] = frozenset()
-        self.dead = False
-        self.begun = False
+        self.may_be_led: Callable[[str], bool] = lambda group: False
         self.known: set[str] = set()
         self.topics: dict[str, Topic] = dict(before.topics) if before is not None else {}
         self.sweeps.update(dict.fromkeys(before.known if before is not None else ()))
@@ -155,11 +153,8 @@ class Mirror:
             return  # not ignored yet, or not by the port
         where = self.layout.locate(event.path)
         self.meter.works_for(getattr(where, "group", ""))
-        if (
-            isinstance(where, COUNTED)
-            and event.change in (Change.CREATED, Change.DELETED)
-            and not self._fits(where, event.change)
-        ):
+        counts = event.change in (Change.CREATED, Change.DELETED)
+        if counts and isinstance(where, COUNTED) and not self._fits(where, event.change):
             return
         if not answers.can_be_read(where):
             self._name_is_all(where, event.change)
@@ -246,6 +241,8 @@ class Mirror:
             self.sweeps[group] = None
 
     def _mark_member(self, group: str, member: str) -> None:
+        if self.may_be_led(group):
+            return self._unread(group)
         self._mark(Want("registration", group, member))
         self._mark(Want("channel", group, member))
         for tp in self.related(group, member, ""):
@@ -255,6 +252,11 @@ class Mirror:
         self._mark(Want("command", group, member, node))
         for tp in self.related(group, member, node):
             self._mark(Want("owner", group, tp=tp))
+
+    def look_again(self, group: str) -> None:
+        """No client leads it any more."""
+        if group in self.known:
+            self._unread(group)
 
     def read_group(self, group: str) -> None:
         """Read all of a group (after a sync), then emit `GroupChanged(full)`. Only when the core
@@ -341,6 +343,7 @@ class Mirror:
                 self._swept,
                 self.judge,
                 self.meter.works_for,
+                self.may_be_led,
             ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:

@@ -23,8 +23,9 @@ class TermServices:
     """Of one connection of a term. `groups` counts those of the core, `registered` says who is in
     one; `record` takes what people should know, `fenced` that another coordinator leads, `figures`
     counts for all terms, `topics` serves with the topics that are `named` (None: with all).
-    `cpu_ns` is the clock of the thread's work, `reads_max` how much is asked for at once. `lost`
-    must be called when the session is suspended.
+    `cpu_ns` is the clock of the thread's work, `reads_max` how much is asked for at once,
+    `freed` hears of groups that no client leads any more. `lost` must be called when the session is
+    suspended.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class TermServices:
         named: Callable[[], frozenset[str] | None] = lambda: None,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
         reads_max: int = READS_PER_REQUEST_MAX,
+        freed: Callable[[str], None] = lambda group: None,
     ) -> None:
         self._topics = (
             topics(port, Check(layout.epoch, fence), named, record, fenced)
@@ -69,6 +71,7 @@ class TermServices:
             figures=figures,
             cpu_ns=cpu_ns,
             reads_max=reads_max,
+            freed=freed,
         )
 
     def begin(self) -> None:

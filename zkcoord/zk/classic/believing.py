@@ -1,0 +1,58 @@
+"""Whether what is written of client-led groups is the coordinators' own: asked, where there are
+roles, before any of it is believed, by coordinators and by gateways alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from zkcoord.zk.acl.belief import Belief
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.port import AclsDone, AclsResult, Port
+from zkcoord.znodes.classic.paths import ClassicPaths
+
+
+@dataclass(frozen=True, slots=True)
+class LedDoubts:
+    """Why not: `above` is what is wrong above all of them, `own` with the nodes of some of them, by
+    group. Sentences without a full stop.
+    """
+
+    above: str = ""
+    own: dict[str, str] = field(default_factory=dict)
+
+    def of(self, group: str) -> str:
+        """Why what is written of this group is not believed; "": it is."""
+        return self.above or self.own.get(group, "")
+
+
+def ask_who_wrote(
+    port: Port,
+    roles: Roles | None,
+    paths: ClassicPaths,
+    groups: Sequence[str],
+    done: Callable[[LedDoubts | None], None],
+    by_coordinator: bool = False,
+) -> None:
+    """Ask who can have written what is above these groups, and the nodes that say what was decided
+    of each; those that are not there say nothing. `done` hears None where ZooKeeper does not
+    answer; without roles everything is believed.
+    """
+    if roles is None:
+        return done(LedDoubts())
+    above = (paths.layout.epoch, *paths.above_groups())
+    own = {group: (paths.group(group), paths.state(group), paths.round(group)) for group in groups}
+
+    def answered(result: AclsResult) -> None:
+        if not isinstance(result, AclsDone):
+            return done(None)
+        belief, acls = Belief(roles, result.answers[0], by_coordinator), iter(result.answers)
+        wrong = [belief.closed(path, next(acls)) for path in above]
+        found = {
+            group: next(filter(None, [belief.closed(path, next(acls)) for path in nodes]), "")
+            for group, nodes in own.items()
+        }
+        return done(LedDoubts(next(filter(None, wrong), ""), {g: w for g, w in found.items() if w}))
+
+    return port.acls([*above, *(path for nodes in own.values() for path in nodes)], answered)
