@@ -45,6 +45,7 @@ from zkcoord.zk.port import (
     Unanswered,
     ZkError,
 )
+from zkcoord.zk.sync.beliefs import doubts
 from zkcoord.zk.sync.client import SyncClient, fitting
 from zkcoord.znodes import codec
 from zkcoord.znodes.classic.documents import decode_state
@@ -155,6 +156,9 @@ class MemberlessCommits:
                 if not _is_served(presence, self._by_member.session):
                     return self._no_longer(message, part)
                 del reads[-1]
+            doubt = self._doubt(client, answers[-1])
+            if doubt:
+                return refused(doubt)
             fence, led = self._fence(answers[-1])
             members += led
             if members:
@@ -188,6 +192,17 @@ class MemberlessCommits:
 
     def _no_longer(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone:
         return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))
+
+    def _doubt(self, client: SyncClient, state: ReadAnswer) -> str:
+        """Why it is not known whether clients lead the group: others than coordinators can have
+        written what is said of that.
+        """
+        if self._by_member is not None or not isinstance(state, Node):
+            return ""
+        above, group = ClassicPaths(self._layout).above_groups(), self._group
+        own = {group: (ClassicPaths(self._layout).group(group), self._state)}
+        why = doubts(client, self._layout, above, own).get(group, "")
+        return f"it cannot be told who leads group {shown(group)}: {why}" if why else ""
 
     def _fence(self, state: ReadAnswer) -> tuple[list[Op], list[str]]:
         """What must stay as it is in a group whose leader is a client, and who is in it, where that

@@ -14,10 +14,14 @@ from consumer.gateway.tooling import store as store_module
 from consumer.gateway.tooling.store import GroupStore, Offsets
 from tests.harness.wait import wait_until
 from tests.protocol.rig import Rig
+from tests.security.older import OPEN, acl_of
 from tests.security.principals import ROLES, digest
+from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
+from zkcoord.znodes.classic.documents import encode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
 
 LAYOUTS = pytest.mark.parametrize(
@@ -105,3 +109,25 @@ def test_while_nodes_are_asked_for_others_go_on(
         first.join(PATIENCE_S)
     assert codes == [WireCode.NONE]
     wait_until(lambda: stores(store, "fresh too") is WireCode.NONE, PATIENCE_S, "its turn")
+
+
+@LAYOUTS
+def test_what_may_be_forged_does_not_say_that_nobody_leads_a_group(
+    rig: Rig, store: GroupStore
+) -> None:
+    """An empty group's state, say, in the place of one whose clients would lose what is written."""
+    rig.coordinator()
+    assert stores(store, "led") is WireCode.NONE
+    paths = ClassicPaths(rig.layout)
+    empty = encode_state(ClassicState(ClassicPhase.EMPTY, 7, "connect"))
+    for path in (paths.group("led"), paths.state("led")):
+        rig.zk.create(path, empty if path == paths.state("led") else b"", acl=acl_of("r"))
+    assert stores(store, "led", 8) is WireCode.NONE
+    for path in (paths.group("led"), paths.state("led")):
+        was = rig.zk.get_acls(path)[0]
+        rig.zk.set_acls(path, OPEN)
+        assert stores(store, "led", 9) is WireCode.COORDINATOR_NOT_AVAILABLE, path
+        assert "led" not in store.led(["led"])
+        rig.zk.set_acls(path, was)
+    assert stored(store, "led")[TP][0] == 8
+    assert set(store.led(["led"])) == {"led"}

@@ -26,7 +26,7 @@ def led_groups(
     layout, limits, times = options.layout, options.limits, options.times
     own = str(Address(options.host, options.listen.port))
     led = LedGroups(session, layout, zk.acl, storing, boot_ms, answer, _random, limits, times, own)
-    led.watching.pins.roles = zk.roles
+    led.watching.believe(zk.roles)
     return led
 
 

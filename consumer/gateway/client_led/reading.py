@@ -9,6 +9,7 @@ from zkcoord.core.classic.requests import BlobRef, ClassicDescribed
 from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, GetChildren, GetData, Node, Read
+from zkcoord.zk.sync.beliefs import doubts
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.names import is_group
@@ -16,9 +17,14 @@ from zkcoord.znodes.names import is_group
 GROUPS_PER_READ = 50
 
 
-def read_led(client: SyncClient, paths: ClassicPaths, groups: Sequence[str]) -> dict[str, LedSeen]:
-    """Those of these groups that clients lead, or have led. What cannot be read is none."""
-    found = {}
+def read_led(
+    client: SyncClient, paths: ClassicPaths, groups: Sequence[str], each: bool = True
+) -> dict[str, LedSeen]:
+    """Those of these groups that clients lead, or have led. What cannot be read is none; nor is,
+    where there are roles, what others than coordinators can have written. That is asked of the
+    nodes of `each`, or only of what is above all.
+    """
+    found: dict[str, LedSeen] = {}
     for at in range(0, len(groups), GROUPS_PER_READ):
         part = groups[at : at + GROUPS_PER_READ]
         reads: list[Read] = []
@@ -29,6 +35,10 @@ def read_led(client: SyncClient, paths: ClassicPaths, groups: Sequence[str]) -> 
             seen = seen_of(group, *answers[2 * number : 2 * number + 2])
             if isinstance(seen, LedSeen) and seen.view.described().state != ClassicPhase.DEAD.value:
                 found[group] = seen
+        if client.roles is not None:
+            own = {g: (paths.group(g), paths.state(g)) if each else () for g in part if g in found}
+            for group in doubts(client, paths.layout, paths.above_groups(), own):
+                del found[group]
     return found
 
 
@@ -37,7 +47,7 @@ def list_led(client: SyncClient, paths: ClassicPaths) -> dict[str, LedSeen]:
     client.sync()
     (answer,) = client.read([GetChildren(paths.groups)])
     names = answer.names if isinstance(answer, Children) else ()
-    return read_led(client, paths, [name for name in names if is_group(name)])
+    return read_led(client, paths, [name for name in names if is_group(name)], each=False)
 
 
 def with_blobs(

@@ -1,6 +1,10 @@
 """What a gateway sees of client-led groups: the state and the round of each that it serves, read
 again whenever they change; those of others when they are asked for; and what clients have brought
 for each other. Everything here runs on the members' loop.
+
+With roles what is written of a group counts only where nobody but coordinators can have written it.
+Else nothing is known of the group, which is not the same as that it has no members: who asks hears
+that no coordinator is available, which is so, since coordinators do not serve it either.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from dataclasses import dataclass
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Malformed
+from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.classic.believing import LedDoubts, ask_who_wrote
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.port import (
@@ -75,11 +81,12 @@ def seen_of(group: str, state: ReadAnswer, begun: ReadAnswer) -> LedSeen | Malfo
 @dataclass(slots=True, eq=False)
 class WatchedGroup:
     """`is_stale`: it has changed since it was read, or was never read; `is_read`: it is being
-    read.
+    read; `believed`: the nodes of which it was asked who can have written them.
     """
 
     is_stale: bool = True
     is_read: bool = False
+    believed: tuple[int, ...] = ()
 
 
 class Watching:
@@ -91,8 +98,13 @@ class Watching:
         self._port: Port | None = None
         self._watched: dict[str, WatchedGroup] = {}
         self._looks = 0
+        self._roles: Roles | None = None
         self.pins = Pins(paths, self._strange)
         self._told: set[str] = set()
+
+    def believe(self, roles: Roles | None) -> None:
+        """Whose words count from now on."""
+        self._roles = self.pins.roles = roles
 
     # the session
 
@@ -147,16 +159,53 @@ class Watching:
         def read(result: ReadResult) -> None:
             if self._watched.get(group) is not watched:
                 return
+            if isinstance(result, ReadDone) and not watched.is_stale:
+                return self._judge(port, group, result.answers, judged)
             watched.is_read = False
-            if not isinstance(result, ReadDone):
-                watched.is_stale = True  # it is read on the next connection
-            elif watched.is_stale:
-                self._read(port, group, watched)
-            else:
-                self._seen(group, self._decoded(group, result.answers))
+            if isinstance(result, ReadDone):
+                return self._read(port, group, watched)
+            watched.is_stale = True  # it is read on the next connection
+            return None
+
+        def judged(seen: LedSeen | None) -> None:
+            if self._watched.get(group) is not watched:
+                return None
+            watched.is_read = False
+            if watched.is_stale:
+                return self._read(port, group, watched)
+            if seen is None:
+                watched.is_stale = True  # it is read when it changes, or somebody asks later
+                return None
+            return self._seen(group, seen)
 
         watched.is_stale, watched.is_read = False, True
         port.read(self._reads(group), read)
+
+    def _judge(
+        self,
+        port: Port,
+        group: str,
+        answers: Sequence[ReadAnswer],
+        then: Callable[[LedSeen | None], None],
+    ) -> None:
+        """`then` hears what these nodes say; None: they are not believed, or cannot be judged. Once
+        for each node, as long as the group is watched.
+        """
+        nodes = tuple(answer.stat.czxid for answer in answers if isinstance(answer, Node))
+        watched = self._watched.get(group)
+        if not nodes or (watched is not None and watched.believed == nodes):
+            return then(self._decoded(group, answers))
+
+        def answered(doubts: LedDoubts | None) -> None:
+            why = doubts.of(group) if doubts is not None else ""
+            if why:
+                self._strange(Malformed("client-led group", group, f"not believed: {why}"))
+            elif doubts is not None and watched is not None:
+                watched.believed = nodes
+            believed = doubts is not None and not why
+            then(self._decoded(group, answers) if believed else None)
+
+        return ask_who_wrote(port, self._roles, self._paths, [group], answered)
 
     def _reads(self, group: str) -> list[Read]:
         paths = self._paths
@@ -177,19 +226,23 @@ class Watching:
     # others
 
     def look(self, group: str, then: Callable[[LedSeen | None], None]) -> None:
-        """Read a group once; None: that cannot be done now."""
-        if self._port is None or self._looks >= LOOKS_MAX:
+        """Read a group once; None: that cannot be done now, or it is not believed."""
+        port = self._port
+        if port is None or self._looks >= LOOKS_MAX:
             return then(None)
 
         def read(result: ReadResult) -> None:
-            self._looks -= 1
             if isinstance(result, ReadDone):
-                then(self._decoded(group, result.answers))
+                self._judge(port, group, result.answers, judged)
             else:
-                then(None)
+                judged(None)
+
+        def judged(seen: LedSeen | None) -> None:
+            self._looks -= 1
+            then(seen)
 
         self._looks += 1
-        return self._port.read(self._reads(group), read)
+        return port.read(self._reads(group), read)
 
     def look_now(self, group: str, then: Callable[[LedSeen | None], None]) -> None:
         """The same, but what is read is no older than this call."""
