@@ -108,7 +108,16 @@ def test_where_it_is_not_known_whether_clients_lead_nothing_is_changed(
     wide = led(rig, place, state)
     paths = ClassicPaths(rig.layout)
     reset = ("offsets", "reset", GROUP, "--topic", "t:0,1", "--to-offset", "5", "--execute")
-    for words in (("groups", "rebalance", GROUP), reset, ("groups", "pause", GROUP)):
+    delete = ("offsets", "delete", GROUP, "--topic", "t", "--execute")
+    for words in (
+        reset,
+        delete,
+        ("groups", "delete", GROUP, "--execute"),
+        ("groups", "rebalance", GROUP),
+        ("groups", "evict", GROUP, "somebody"),
+        ("groups", "pause", GROUP),
+        *([("groups", "mode", GROUP, "mixed")] if rig.layout == Layout.ISOLATED else []),
+    ):
         status, _, err = tool(rig, capsys, *words)
         assert status == 1 and err.count("\n") == 1, err
         assert f"whether clients lead the group {GROUP} is not known" in err
