@@ -102,6 +102,8 @@ def test_texts_name_principals() -> None:
         ("digest:secret", "sasl:a", "", "its digest"),
         ("sasl:c", "sasl:a", ";".join(f"ip:10.0.0.{n}" for n in range(100)), "102 principals"),
         ("sasl:c\nx", "sasl:a", "", "no principal"),
+        ("digest:c:secret1", "digest:c:secret2", "", "with another password"),
+        ("digest:c:secret1", "sasl:a", "digest:c:secret2", "with another password"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
@@ -110,6 +112,12 @@ def test_what_cannot_be_is_one_sentence(
     with pytest.raises(ConfigurationError, match=part) as caught:
         roles(coordinators, members, readers, NAMES)
     assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_coordinators_have_two_passwords_while_one_is_exchanged_and_may_be_members() -> None:
+    both = "digest:c:secret1;digest:c:secret2"
+    found = roles(both, "digest:a:secret3;digest:c:secret1;sasl:c", "digest:c:secret2", NAMES)
+    assert [len(who) for who in (found.coordinators, found.members, found.readers)] == [2, 3, 1]
 
 
 def test_an_acl_beside_its_place_is_told() -> None:

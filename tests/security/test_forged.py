@@ -35,8 +35,8 @@ from zkcoord.znodes.classic.documents import (
 )
 from zkcoord.znodes.classic.paths import ClassicPaths, request_name
 from zkcoord.znodes.classic.pin import Machine, Pin, encode_pin
-from zkcoord.znodes.codec import LeaderData
-from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.codec import EpochData, LeaderData
+from zkcoord.znodes.paths import Layout, parents
 
 T0, T1 = tps("t", 0, 1)
 SAME_NAME = make_acl("digest", make_digest_acl_credential("coord", "another password"), all=True)
@@ -266,4 +266,33 @@ def test_a_members_node_in_the_coordinators_seat_keeps_none_from_leading(
     c = rig.coordinator()
     c.wait(lambda: c.leads, "that it leads")
     assert rig.zk.exists(seat).ephemeralOwner != app.client_id[0]
+    rig.member("m", "t").fetches(T0, T1)
+
+
+@BOTH
+@pytest.mark.parametrize("epoch", ["none", "older"])
+def test_nor_does_one_in_the_other_layouts_seat_that_was_closed_since(
+    rig: Rig, app: KazooClient, epoch: str
+) -> None:
+    """Who sees its ACL takes it for a coordinator's; it came without an epoch."""
+    rig.topic("t", 2)
+    other = rig.layout.other_profile()
+    older(rig)
+    for path in parents(other.leader):
+        if rig.zk.exists(path) is None:
+            rig.zk.create(path, b"", acl=acl_of("rc"))
+        rig.zk.set_acls(path, acl_of("rc"))
+    if epoch == "older":
+        rig.zk.create(other.epoch, codec.encode_epoch(EpochData(4, 1, 3_000)), acl=acl_of("r"))
+    app.create(
+        other.leader,
+        codec.encode_leader(LeaderData("", "h", 1, 5, 1)),
+        ephemeral=True,
+        acl=acl_of("r"),
+    )
+    for path in parents(other.leader):
+        rig.zk.set_acls(path, acl_of("r"))
+    c = rig.coordinator(lead=False)
+    c.wait(lambda: c.leads or c.records("waiting"), "lead or not")
+    assert c.leads, c.records("waiting")
     rig.member("m", "t").fetches(T0, T1)

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.errors import RefusedError
@@ -36,6 +36,7 @@ from zkcoord.zk.port import (
     SetData,
     ZkError,
 )
+from zkcoord.zk.sync.beliefs import doubts
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.znodes.classic.documents import decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -48,6 +49,7 @@ NODES_PER_READ = 500
 RACES = (ZkError.NODE_EXISTS, ZkError.BAD_VERSION, ZkError.NO_NODE)
 ON_BEHALF_OF = "ZKCOORD_ON_BEHALF_OF"
 BEHALF_CHARS_MAX = 100
+APPLY = "run zkcoord acl apply --execute, then repeat this"
 
 
 class Progress:
@@ -177,15 +179,52 @@ def members_now(reader: SyncClient, layout: Layout, group: str) -> tuple[str, ..
 
 
 def refuse_led(reader: SyncClient, layout: Layout, group: str) -> None:
-    """Raise `RefusedError` where a group has members that one of them leads."""
-    path = ClassicPaths(layout).state(group)
-    (node,) = reader.see([GetData(path)])
-    state = decode_state(group, node.data) if isinstance(node, Node) else None
+    """Raise `RefusedError` where a group has members that one of them leads, and where nobody
+    knows, because others than coordinators can have written what is said of that.
+    """
+    node = _believed_led(reader, layout, group)
+    state = decode_state(group, node.data) if node is not None else None
     if isinstance(state, ClassicState) and state.members:
         names = some(shown(one.member_id) for one in state.members)
         raise RefusedError(
             f"the group {group} has members that one of them leads ({names}): stop them first"
             f" (zkcoord groups describe {argument(group)} --members)"
+        )
+
+
+def refuse_doubted_led(reader: SyncClient, layout: Layout, group: str) -> None:
+    """Raise `RefusedError` where nobody knows whether clients lead a group."""
+    _believed_led(reader, layout, group)
+
+
+def _believed_led(reader: SyncClient, layout: Layout, group: str) -> Node | None:
+    """What is said of clients that lead a group. It is refused where it is doubted, whatever it
+    says: taken for absent, it would let something happen to members.
+    """
+    paths = ClassicPaths(layout)
+    path = paths.state(group)
+    (node,) = reader.see([GetData(path)])
+    if not isinstance(node, Node):
+        return None
+    why = doubts(reader, layout, paths.above_groups(), {group: (paths.group(group), path)})
+    if why:
+        raise RefusedError(
+            f"whether clients lead the group {group} is not known, since {path} is not believed"
+            f" ({why[group]}): {APPLY}"
+        )
+    return node
+
+
+def refuse_doubted_word(
+    client: SyncClient, layout: Layout, above: Sequence[str], path: str
+) -> None:
+    """Raise `RefusedError` where an operator's word at this path would count for nothing, because
+    others than coordinators can write it, or one of those `above`.
+    """
+    why = doubts(client, layout, above, {path: (path,)})
+    if why:
+        raise RefusedError(
+            f"what is to be said in {path} would not be believed ({why[path]}): {APPLY}"
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, write_refused
+from zkcoord.admin.common import Progress, refuse_doubted_word, write_refused
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import Request
@@ -61,13 +61,15 @@ class CoordinatorRequest:
         self.node = ""
 
     def ask(self, request: Request) -> None:
-        """Make it. Raises `RefusedError`, also where nobody leads."""
+        """Make it. Raises `RefusedError`, also where nobody leads, or nobody would believe it."""
         if seat_now(self.client, self.layout) is None:
             raise RefusedError(
                 f"nobody leads ({self.layout.leader} is not there): start a coordinator, then"
                 " repeat this"
             )
-        make_missing(self.client, {self.layout.requests(self.group): b""}, self.acl)
+        parent, group = self.layout.requests(self.group), self.layout.group(self.group)
+        refuse_doubted_word(self.client, self.layout, (group,), parent)
+        make_missing(self.client, {parent: b""}, self.acl)
         prefix = self.layout.request_prefix(self.group)
         for _ in range(TRIES_MAX):
             op = Create(prefix, encode_request(request), sequential=True, acl=self.acl(prefix))

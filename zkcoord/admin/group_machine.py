@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zkcoord.admin.common import argument, changed_again_and_again, children, is_written, some
+from zkcoord.admin.common import (
+    argument,
+    changed_again_and_again,
+    children,
+    is_written,
+    refuse_doubted_word,
+    some,
+)
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.errors import RefusedError
@@ -44,10 +51,11 @@ CLIENTS_MAX = 1_000
 def set_machine(
     client: SyncClient, layout: Layout, group: str, pin: Pin | None, acl: AclOf
 ) -> None:
-    """Say it (None: auto). Raises `RefusedError`."""
+    """Say it (None: auto). Raises `RefusedError`, also where it would count for nothing."""
     paths = ClassicPaths(layout)
     path = paths.pin(group)
     if pin is not None:
+        refuse_doubted_word(client, layout, paths.above_pins(), path)
         make_missing(client, dict.fromkeys(parents(path), b""), acl)
     for _ in range(TRIES_MAX):
         client.sync()

@@ -7,7 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from zkcoord.admin.common import Progress, argument, changed_again_and_again, is_written, some
+from zkcoord.admin.common import (
+    Progress,
+    argument,
+    changed_again_and_again,
+    is_written,
+    refuse_doubted_led,
+    refuse_doubted_word,
+    some,
+)
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.core.group.legacy_group import unfollowed_problem
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
@@ -90,6 +98,7 @@ class SetMode:
                 f" coordinator and consumers with it (--layout {Layout.ISOLATED.name})"
             )
         if kind is not GroupMode.COORDINATED:
+            refuse_doubted_led(self.client, self.layout, self.group)
             self._not_led(found)
         unfollowed = sorted(name for name in old if found.members[name].unfollowed)
         if kind is GroupMode.MIXED and unfollowed:
@@ -137,9 +146,10 @@ def write_mode(
     made: Callable[[Mode | Malformed | None], Mode],
 ) -> None:
     """Write what is `made` of the mode that is there (None: none), which may raise. Raises
-    `RefusedError` where it cannot be written.
+    `RefusedError` where it cannot be written, or would count for nothing.
     """
     path = layout.mode(group)
+    refuse_doubted_word(client, layout, (layout.group(group),), path)
     make_missing(client, dict.fromkeys(parents(path), b""), acl)
     for _ in range(TRIES_MAX):
         client.sync()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from zkcoord.admin.common import argument, some
+from zkcoord.admin.common import argument, refuse_doubted_led, refuse_doubted_word, some
 from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.group_mode import write_mode
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
@@ -71,10 +71,18 @@ class PauseGroup:
         said = found.mode is not None and found.mode.paused
         bad = next((one for one in found.malformed if one.what == "mode"), None)
         if bad is not None:
+            self._refuse_doubted()
             self._made(bad)  # nobody knows what it says: nothing is so already
         if self.paused and not said:
+            self._refuse_doubted()
+            refuse_doubted_led(self.client, self.layout, self.group)
             self._allowed(found)
         return PausePlan(found, self.paused, said is self.paused)
+
+    def _refuse_doubted(self) -> None:
+        """A dry run says as well that it would count for nothing."""
+        layout, group = self.layout, self.group
+        refuse_doubted_word(self.client, layout, (layout.group(group),), layout.mode(group))
 
     def execute(self) -> PauseResult:
         """Say it, and wait until it is taken up and the group is at rest. Raises as `plan`."""

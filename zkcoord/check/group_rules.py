@@ -137,6 +137,8 @@ def judge_group(group: GroupSeen, listed: Topics | None) -> GroupJudgement:
 def _as_a_whole(group: GroupSeen) -> Iterator[CheckFinding]:
     for path, count in group.large:
         yield CheckFinding("group-too-large", group.name, path, f"it has {count} children")
+    for path, why in group.unusable_modes.items():
+        yield CheckFinding("mode-unusable", group.name, path, why)
     if group.paused is not None:
         path, by = group.paused
         yield CheckFinding("group-paused", group.name, path, f"by {names.shown(by)}")

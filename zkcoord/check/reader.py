@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from zkcoord.core.model import Mode
+from zkcoord.core.model import Malformed, Mode
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.listed_names import unusable_names
-from zkcoord.znodes import codec, names
+from zkcoord.zk.sync.read_modes import believed_modes
+from zkcoord.znodes import names
 from zkcoord.znodes.paths import CONSUMERS, Layout
 
 GROUPS_AT_ONCE = 250
@@ -41,7 +42,7 @@ class GroupSeen:
     """One group. `members` by home (the layout's name) and name; `beside` is by topic the node
     above its offsets, `mode` what an operator said (layout `isolated`), `paused` where and by whom
     it is paused: path and name. `denied`: paths that could not be read, and why; `large`: paths
-    with too many children.
+    with too many children; `unusable_modes`: those that say nothing, and why.
     """
 
     name: str
@@ -55,6 +56,7 @@ class GroupSeen:
     has_home: bool = False
     denied: dict[str, Denied] = field(default_factory=dict)
     large: list[tuple[str, int]] = field(default_factory=list)
+    unusable_modes: dict[str, str] = field(default_factory=dict)
 
     @property
     def may_hide_members(self) -> bool:
@@ -149,18 +151,8 @@ def read_groups(reader: SyncClient, wanted: Sequence[str]) -> Iterator[list[Grou
 def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     """The nodes above members, owners and offsets, and their children's names."""
     parents = [_Parents(GroupSeen(name)) for name in wanted]
-    modes = [(parent, layout) for parent in parents for layout in HOMES]
-    answers = reader.read([GetData(layout.mode(parent.seen.name)) for parent, layout in modes])
-    for (parent, layout), answer in zip(modes, answers, strict=False):
-        path = layout.mode(parent.seen.name)
-        found = codec.decode_mode(answer.data) if isinstance(answer, Node) else None
-        mode = found if isinstance(found, Mode) else None
-        if mode is not None and mode.paused:
-            parent.seen.paused = path, mode.paused_by
-        if layout == Layout.ISOLATED:
-            parent.seen.mode = mode
-            if isinstance(answer, Denied):
-                parent.seen.denied[path] = answer
+    for layout in HOMES:
+        _modes(reader, layout, [parent.seen for parent in parents])
     asked = [(parent, path) for parent in parents for path in _above(parent.seen.name)]
     there: list[tuple[_Parents, str]] = []
     for (parent, path), answer in zip(
@@ -183,6 +175,24 @@ def _heads(reader: SyncClient, wanted: Sequence[str]) -> list[_Parents]:
     ):
         parent.found[path] = _names(parent.seen, path, answer)
     return parents
+
+
+def _modes(reader: SyncClient, layout: Layout, groups: Sequence[GroupSeen]) -> None:
+    """What operators have said of these groups, as far as coordinators believe it."""
+    paths = {seen.name: layout.mode(seen.name) for seen in groups}
+    answers = dict(zip(paths, reader.read([*map(GetData, paths.values())]), strict=True))
+    modes = believed_modes(reader, layout, answers)
+    for seen in groups:
+        path, answer, found = paths[seen.name], answers[seen.name], modes.get(seen.name)
+        mode = found if isinstance(found, Mode) else None
+        if isinstance(found, Malformed):
+            seen.unusable_modes[path] = found.reason
+        if mode is not None and mode.paused:
+            seen.paused = path, mode.paused_by
+        if layout == Layout.ISOLATED:
+            seen.mode = mode
+            if isinstance(answer, Denied):
+                seen.denied[path] = answer
 
 
 def _above(group: str) -> list[str]:

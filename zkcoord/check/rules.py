@@ -367,6 +367,7 @@ RULES: dict[str, CheckRule] = {
     "group-paused": CheckRule(
         _N, "", "an operator paused it: nobody is to own anything", "zkcoord groups resume GROUP"
     ),
+    "mode-unusable": CheckRule(_W, "", "no coordinator follows it", "mend it, or say it anew"),
     "group-name": CheckRule(
         _W,
         "",

@@ -25,7 +25,7 @@ PASSES_MAX = 5
 OK, FOUND = 0, 3
 DOUBT = (
     "others than coordinators could make it until now, and from now on it is believed: see that it"
-    " is an operator's, or delete it"
+    " is an operator's or a coordinator's, or delete it"
 )
 
 GIVE = (

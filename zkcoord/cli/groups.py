@@ -41,7 +41,12 @@ from zkcoord.zk.sync.group_snapshot import (
     GroupSnapshot,
     coordinator_seen,
 )
-from zkcoord.zk.sync.led_groups import all_pins, describe_any_group, list_all_groups
+from zkcoord.zk.sync.led_groups import (
+    DOUBTED_LED,
+    all_pins,
+    describe_any_group,
+    list_all_groups,
+)
 from zkcoord.zk.sync.listed_names import unusable_groups
 from zkcoord.zk.sync.read_pins import DOUBTED
 from zkcoord.znodes.classic.pin import Machine
@@ -196,10 +201,10 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
         (known,) = reader.read([GetChildren(BROKERS)])
     if groups and not (isinstance(known, Children) and known.names):
         err(f"zkcoord groups: {NO_BROKER}\n")
-    doubted = [bad for bad in said.values() if isinstance(bad, Malformed) and bad.what == DOUBTED]
-    if doubted:
-        names = some(bad.name for bad in doubted)
-        err(f"zkcoord groups: the pin of {names} is not believed: {printable(doubted[0].reason)}\n")
+    pins = [bad for bad in said.values() if isinstance(bad, Malformed)]
+    _say_doubted("the pin", [bad for bad in pins if bad.what == DOUBTED])
+    bad_ones = [bad for group in groups for bad in group.malformed]
+    _say_doubted("the leading client", [bad for bad in bad_ones if bad.what == DOUBTED_LED])
     if unusable:
         err(
             f"zkcoord groups: {counted(len(unusable), 'name')} in {layout.groups_root} can be no"
@@ -223,6 +228,12 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
                 " consumers alone)\n"
             )
     return 0
+
+
+def _say_doubted(what: str, doubted: list[Malformed]) -> None:
+    if doubted:
+        names = some(bad.name for bad in doubted)
+        err(f"zkcoord groups: {what} of {names} is not believed: {printable(doubted[0].reason)}\n")
 
 
 def _states(text: str) -> frozenset[GroupState]:
@@ -291,7 +302,16 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
 
 def _note(group: GroupSnapshot) -> str:
     """What must not be overlooked, in lines."""
-    return _pinned(group) + _about(group)
+    return _pinned(group) + _doubted(group) + _about(group)
+
+
+def _doubted(group: GroupSnapshot) -> str:
+    """Words that the coordinator passes over, too, or cannot read."""
+    return "".join(
+        f"Of the group '{group.group}' this counts for nothing ({bad.what}): {bad.reason}.\n"
+        for bad in group.malformed
+        if bad.what in ("mode", DOUBTED_LED)
+    )
 
 
 def _pinned(group: GroupSnapshot) -> str:

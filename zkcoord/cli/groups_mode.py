@@ -134,6 +134,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         text = "".join(f"{line}\n" for line in map(printable, mode_lines(found)))
     out(text, done=f"{args.group} is in mode {args.mode}" if args.mode else "")
+    for bad in found.malformed:
+        if bad.what == "mode":
+            progress.note(f"the mode of {args.group} counts for nothing: {bad.reason}")
     if not args.json and not taken_up:
         progress.note("nobody leads: it is taken up as soon as a coordinator does")
     return 0

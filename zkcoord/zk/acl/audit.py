@@ -25,7 +25,7 @@ from zkcoord.zk.port import (
     Node,
 )
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, parents
+from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout, parents
 
 from .client import AclClient
 from .table import Roles, letters
@@ -33,6 +33,11 @@ from .table import Roles, letters
 ROOTS = tuple(sorted({CONSUMERS, *(parents(layout.leader)[0] for layout in LAYOUTS.values())}))
 CHILDREN_LISTED_MAX = 20_000
 LOOKED_AT_ONCE = 1_000
+MAKING, CHANGING = frozenset("ca"), frozenset("wa")
+TORN_LOOKS = 2
+"""A server before 3.6 answers reads of one request one after the other: somebody can have come to
+lead between two of them, and has not at the next look.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +145,84 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
 
 
 def doubtful(client: AclClient, found: AclAudit) -> tuple[str, ...]:
-    """Operators' and coordinators' words that somebody else could have made, because the node above
-    lets others create: nothing says who did. Ask before the ACLs are mended. Raises
-    `UnavailableError`.
+    """Operators' and coordinators' words that somebody else could have made or changed, by what
+    others may do with the node, or with one above: nothing says who did. Ask before the ACLs are
+    mended: from then on they are believed. Raises `UnavailableError`.
     """
+    making: list[str] = []
     places: list[str] = []
     for finding in found.findings:
-        above, name = parents(f"{finding.path}/x")[-1], finding.path.rpartition("/")[2]
-        if not any("c" in may for _, may in finding.more):
-            continue
+        rights = set("".join(may for _, may in finding.more))
+        making += [finding.path] if rights & MAKING else []
         for layout in LAYOUTS.values():
-            if layout.group(name) == above:
-                places += [layout.mode(name), layout.requests(name)]
-            elif parents(layout.leader)[-1] == above:
-                places.append(layout.leader)
-            if finding.path == layout.epoch:
-                for group in _below(client, [layout.epoch]):
-                    name = group.rpartition("/")[2]
-                    places += [layout.mode(name), layout.requests(name)]
-            if finding.path in (layout.epoch, *ClassicPaths(layout).above_pins()):
-                places += _below(client, [ClassicPaths(layout).pins])
-    nodes = zip(places, client.nodes.read([GetData(path) for path in places]), strict=True)
+            if _is_word(layout, finding.path, rights):
+                places.append(finding.path)
+    for layout in LAYOUTS.values():
+        places += _words_below(client, layout, making)
+    for layout in LAYOUTS.values():
+        if layout.leader in places and _is_of_epoch(client, layout):
+            places = [path for path in places if path != layout.leader]
+    # whatever was looked at is, or is above, two of them at most
+    places = list(dict.fromkeys(places))[: 2 * found.looked_at]
+    answers = client.nodes.read([GetData(path) for path in places])
     return tuple(
         path
-        for path, node in dict(nodes).items()
-        if isinstance(node, Denied) or (isinstance(node, Node) and not node.stat.ephemeral_owner)
+        for path, answer in zip(places, answers, strict=True)
+        if isinstance(answer, (Node, Denied))
     )
+
+
+def _is_word(layout: Layout, path: str, rights: set[str]) -> bool:
+    """Whether it is a word that somebody with these rights could have written."""
+    group, name = path.split("/")[-2:]
+    classic = ClassicPaths(layout)
+    if path == layout.requests(group):
+        return bool(rights & MAKING)
+    words = (layout.leader, layout.mode(group), classic.pin(name), classic.state(group))
+    return path in words and bool(rights & CHANGING)
+
+
+def _words_below(client: AclClient, layout: Layout, making: Sequence[str]) -> list[str]:
+    """What others could have made who may make nodes below these."""
+    classic, there = ClassicPaths(layout), set(making)
+    found = [layout.leader] if parents(layout.leader)[-1] in there else []
+    if there & {layout.epoch, *classic.above_pins()}:
+        found += _listed(client, classic.pins)
+    groups, led = [], []
+    for path in making:
+        name = path.rpartition("/")[2]
+        groups += [name] if path == layout.group(name) else []
+        led += [name] if path == classic.group(name) else []
+    if layout.epoch in there:
+        groups = [path.rpartition("/")[2] for path in _listed(client, layout.epoch)]
+    if there & {layout.epoch, *classic.above_groups()}:
+        led = [path.rpartition("/")[2] for path in _listed(client, classic.groups)]
+    for name in groups:
+        found += [layout.mode(name), layout.requests(name)]
+    return found + [classic.state(name) for name in led]
+
+
+def _is_of_epoch(client: AclClient, layout: Layout) -> bool:
+    """Whether the leader's node was made in the multi that wrote the epoch, as a coordinator's is:
+    others may not write that.
+    """
+    for _ in range(TORN_LOOKS):
+        epoch, leader = client.nodes.read([GetData(layout.epoch), GetData(layout.leader)])
+        if (
+            isinstance(epoch, Node)
+            and isinstance(leader, Node)
+            and leader.stat.ephemeral_owner
+            and leader.stat.czxid == epoch.stat.mzxid
+        ):
+            return True
+    return False
+
+
+def _listed(client: AclClient, path: str) -> list[str]:
+    """What is below a node, as far as the audit looks there."""
+    (head,) = client.nodes.read([GetData(path)])
+    count = head.stat.num_children if isinstance(head, Node) else 0
+    return _below(client, [path]) if 0 < count <= CHILDREN_LISTED_MAX else []
 
 
 def _finding(roles: Roles, path: str, answer: AclAnswer) -> AclFinding | None:

@@ -15,7 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from zkcoord.zk.port import Acl, AclAnswer, AclEntry, AclsDone, AclsResult, Denied, Port
+from zkcoord.zk.port import (
+    Acl,
+    AclAnswer,
+    AclEntry,
+    AclsDone,
+    AclsResult,
+    Denied,
+    GetData,
+    Missing,
+    Node,
+    Port,
+    ReadAnswer,
+    ReadDone,
+    ReadResult,
+)
 from zkcoord.znodes.paths import Layout, parents
 
 from .table import ALL, Roles, bits, is_masked, letters, members_may
@@ -131,17 +145,47 @@ def judge_other_leader(
     done: Callable[[str | None], None],
     by_coordinator: bool = False,
 ) -> None:
-    """Ask who could have made the leader node of the other layout. `done` gets "" where it is
-    believed, else why not; None where ZooKeeper does not answer.
+    """Ask who could have made the leader node of the other layout, now or before somebody closed
+    it: a coordinator makes it in the multi that writes that layout's epoch. `done` gets "" where it
+    is believed, else why not; None where ZooKeeper does not answer.
     """
-    leader = layout.other_profile().leader
+    leader, epoch = layout.other_profile().leader, layout.other_profile().epoch
     paths = (layout.epoch, parents(leader)[-1], leader)
+
+    def looked(result: ReadResult) -> None:
+        if not isinstance(result, ReadDone):
+            return done(None)
+        before, node, after = result.answers
+        alone = _is_of_no_epoch(before, node, after)
+        done(f"{leader} was not made together with {epoch}" if alone else "")
 
     def answered(result: AclsResult) -> None:
         if not isinstance(result, AclsDone):
             return done(None)
         root, above, node = result.answers
         belief = Belief(roles, root, by_coordinator)
-        done(belief.closed(paths[1], above) or belief.closed(paths[2], node))
+        wrong = belief.closed(paths[1], above) or belief.closed(paths[2], node)
+        if wrong:
+            return done(wrong)
+        # a server before 3.6 reads one after the other: whether the epoch was written between
+        port.read((GetData(epoch), GetData(leader), GetData(epoch)), looked)
 
     port.acls(paths, answered)
+
+
+def _is_of_no_epoch(before: ReadAnswer, leader: ReadAnswer, after: ReadAnswer) -> bool:
+    """Whether no coordinator made a leader's node, by the epoch as it was before and after."""
+    written, last = _written(before), _written(after)
+    return (
+        isinstance(leader, Node)
+        and written is not None
+        and written == last
+        and leader.stat.czxid != written
+    )
+
+
+def _written(epoch: ReadAnswer) -> int | None:
+    """In which transaction; 0: never, None: that is not known."""
+    if isinstance(epoch, Missing):
+        return 0
+    return epoch.stat.mzxid if isinstance(epoch, Node) else None

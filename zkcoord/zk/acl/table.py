@@ -350,12 +350,26 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
                 f"{name} names {masked(str(everybody))}, which is everybody: name users (sasl:NAME,"
                 " x509:SUBJECT, digest:NAME:HASH) or addresses (ip:ADDRESS/BITS)"
             )
+    for who, name in zip(found[1:], names[1:], strict=True):
+        twin = next((p for p in who if _is_twin(p, found[0])), None)
+        if twin is not None:
+            raise ConfigurationError(
+                f"{name} names {masked(str(twin))} with another password than {names[0]}, and"
+                " members cannot tell two digest users of one name apart: use another name"
+            )
     if sum(map(len, found)) > PRINCIPALS_MAX:
         raise ConfigurationError(
             f"{', '.join(names)} name {sum(map(len, found))} principals, and {PRINCIPALS_MAX} at"
             " most fit: let several processes share one"
         )
     return Roles(*found)
+
+
+def _is_twin(principal: Principal, coordinators: Sequence[Principal]) -> bool:
+    """Whether it is a digest user that has a coordinator's name, and no coordinator's password."""
+    user = principal.id.partition(":")[0]
+    named = [p for p in coordinators if p.scheme == "digest" and p.id.partition(":")[0] == user]
+    return principal.scheme == "digest" and bool(named) and principal not in named
 
 
 def masked(text: str) -> str:

@@ -34,6 +34,7 @@ from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.led_seen import LedSnapshot
+from zkcoord.zk.sync.read_modes import believed_modes
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import EpochData, LeaderData
@@ -267,8 +268,8 @@ class _GroupReading:
         _allowed(node, layout.group(group))
         _allowed(said, layout.mode(group))
         metadata = _metadata(group, node, self.malformed)
-        mode: dict[str, Mode] = {}
-        self._taker(mode, "mode", lambda n: codec.decode_mode(n.data))(said)
+        mode = believed_modes(self.reader, layout, {group: said}).get(group)
+        self.malformed += [mode] if isinstance(mode, Malformed) else []
         members, channels, owned, stored = (
             self._names(head, path) for head, path in zip(heads, parents, strict=False)
         )
@@ -290,7 +291,7 @@ class _GroupReading:
             self.topics,
             subscribed,
             tuple(self.malformed),
-            mode.get("mode"),
+            mode if isinstance(mode, Mode) else None,
         )
 
     def _read_lists(

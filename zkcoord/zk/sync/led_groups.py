@@ -16,6 +16,7 @@ from zkcoord.core.model import GroupMetadata, GroupState, Malformed, Topic
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
+from zkcoord.zk.sync.beliefs import doubts
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import (
     CHILDREN_LISTED_MAX,
@@ -40,6 +41,7 @@ from zkcoord.znodes.classic.view import NEVER, ClassicView
 from zkcoord.znodes.paths import Layout
 
 GROUPS_PER_READ = 200
+DOUBTED_LED = "client-led group that is not believed"
 ASSIGNED_BYTES_MAX = 8 * 1024 * 1024
 """Of all assignments of a group that are read: more than a coordinator keeps."""
 
@@ -84,11 +86,16 @@ def _all_decided(
     (answer,) = reader.read([GetChildren(paths.groups)])
     found = answer.names if isinstance(answer, Children) else ()
     groups = [n for n in found if names.is_group(n) and (wanted is None or n in wanted)]
+    # who may write the nodes of each of them is asked where one is described
+    above = {"": ()} if groups else {}
+    why = doubts(reader, paths.layout, paths.above_groups(), above).get("", "")
     for at in range(0, len(groups), GROUPS_PER_READ):
         part = groups[at : at + GROUPS_PER_READ]
         answers = iter(reader.read([read for name in part for read in _reads(paths, name)]))
         for name, state, since in zip(part, answers, answers, strict=False):
             decided = _decided(paths, name, state, since)
+            if decided is not None and why:
+                decided = _Decided(ClassicView(NEVER), ClassicRound(), (_doubted(name, why),))
             if decided is not None:
                 yield name, decided
 
@@ -117,6 +124,10 @@ def _decided(
         bad.append(told)
         told = ClassicRound()
     return _Decided(ClassicView(decided, told), told, tuple(bad))
+
+
+def _doubted(group: str, why: str) -> Malformed:
+    return Malformed(DOUBTED_LED, group, why)
 
 
 def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListed:
@@ -187,9 +198,11 @@ def describe_any_group(reader: SyncClient, layout: Layout, group: str) -> GroupS
     found = replace(found, pinned="" if said is None else said.value, in_kafka_at=in_kafka)
     if isinstance(pin, Malformed):
         found = replace(found, malformed=(*found.malformed, pin))
-    if led is None or (found.members and not led.members):
+    if led is None:
         return found
     bad = led.malformed
+    if found.members and not led.members:
+        return replace(found, malformed=(*found.malformed, *bad))
     if found.members and led.members:
         bad += (Malformed("group", group, MEMBERS_OF_BOTH_KINDS),)
     topics = {**_topics(reader, found, led), **found.topics}
@@ -210,8 +223,8 @@ def _topics(reader: SyncClient, found: GroupSnapshot, led: LedSnapshot) -> dict[
 
 
 def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | None:
-    """A group that clients lead, or have led. None: no client ever has. Raises
-    `UnavailableError`.
+    """A group that clients lead, or have led; where that is not believed, it has nobody, and
+    `malformed` says so. None: no client ever has. Raises `UnavailableError`.
     """
     paths = ClassicPaths(layout)
     state, since, head = reader.read([*_reads(paths, group), GetData(paths.group(group))])
@@ -226,6 +239,9 @@ def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | Non
         report = None
     if found is None and report is None:
         return None
+    own = {group: (paths.group(group), paths.state(group), paths.round(group))}
+    for why in doubts(reader, layout, paths.above_groups(), own).values():
+        return LedSnapshot(NEVER.phase, 0, malformed=(_doubted(group, why),))
     decided = view.state
     members = _members(reader, paths, group, decided, bad)
     gone = found.since.gone if found is not None else {}

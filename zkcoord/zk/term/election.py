@@ -20,9 +20,10 @@ another. In the own seat a persistent node is deleted in the multi that wins; on
 has children, it may not be read) is waited for, and so is one of somebody's session that cannot be
 read. With roles, one that was not made by the multi that wrote the epoch, which only coordinators
 may write, leads nobody: a coordinator's fence would be of an older version. It is deleted in the
-multi that wins. A leader of the other layout counts only where its node can be
-read, too, and, with roles, where nobody but coordinators could have made it. Whatever keeps a
-coordinator from leading and can be taken away is waited for and named: the process does not end.
+multi that wins. A leader of the other layout counts only where its node can be read, too, and, with
+roles, where nobody but coordinators could have made it, and it came with that layout's epoch.
+Whatever keeps a coordinator from leading and can be taken away is waited for and named: the process
+does not end.
 """
 
 from __future__ import annotations
