@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Malformed
+from zkcoord.zk.acl.led_belief import LedDoubts, ask_who_wrote
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.classic.believing import LedDoubts, ask_who_wrote
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.classic.pins import Pins
 from zkcoord.zk.port import (

@@ -99,6 +99,7 @@ CHANGE_VARIANTS = (
             Patch(ToCoordinator, "look", _waits_for_nobody),
             Patch(MembersEntrance, "_serve", _to_the_wire),
             Patch(whose_group, "led_by_clients", _no_reason),
+            Patch(ClassicGroups, "may_lead", _never),
         ),
         CHANGE,
         ("G1",),

@@ -102,6 +102,7 @@ class ServedSide:
             self._registered,
             options=self.options,
             figures=ClassicFigures(lambda: WALL_MS + self.kernel.now),
+            cpu_ns=lambda: 0,
         )
         self.groups.begin()
         self.settle()

@@ -15,8 +15,8 @@ from functools import partial
 from zkcoord.core.classic.state import ClassicPhase, ClassicState
 from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed
+from zkcoord.zk.acl.led_belief import LedDoubts, ask_who_wrote
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.classic.believing import LedDoubts, ask_who_wrote
 from zkcoord.zk.classic.edge import Edge, names_in, others_in
 from zkcoord.zk.classic.served_group import BOTH_KINDS, Found
 from zkcoord.zk.port import (
@@ -67,6 +67,7 @@ class WrittenGroups:
         self._was_open = ""
         self._left_alone: dict[str, str] = {}
         self._look_again_ms: int | None = None
+        self._looks = False
 
     def leaves_alone(self, group: str) -> bool:
         """Whether others than coordinators may write what is said of it."""
@@ -78,7 +79,14 @@ class WrittenGroups:
         """
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            self._next([n for n in names_in(answers[0]) if names.is_group(n)], self._done)
+            self._next([n for n in names_in(answers[0]) if names.is_group(n)], read)
+
+        def read() -> None:
+            self._looks = False
+            if self.are_open:
+                self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
+            else:
+                self._done()
 
         def judged(doubts: LedDoubts) -> None:
             self.are_open = bool(doubts.above)
@@ -86,25 +94,29 @@ class WrittenGroups:
                 self._was_open = doubts.above
                 why = f"none is served: {doubts.above}"
                 self._strange(Malformed("client-led groups", self._paths.groups, why))
-                self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
-            else:
-                self._read([GetChildren(self._paths.groups)], listed)
+            self._read([GetChildren(self._paths.groups)], listed)
 
+        self._looks = True
         self._judge([], judged)
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return self._look_again_ms
+        return None if self._looks else self._look_again_ms
 
     def tick(self, begin: Callable[[], None]) -> None:
         """Look again at what is left alone when it is time; `begin` where nothing was begun yet."""
-        if self._look_again_ms is None or self._edge.clock() < self._look_again_ms:
+        due_ms = self.next_wake_ms()
+        if due_ms is None or self._edge.clock() < due_ms:
             return
-        self._look_again_ms = None
-        if self._left_alone:
-            self._next(sorted(self._left_alone), lambda: None)
-        else:
+
+        def read() -> None:
+            self._looks = False
+
+        self._look_again_ms, self._looks = None, True
+        if self.are_open:
             begin()
+        else:
+            self._next(sorted(self._left_alone), read)
 
     def _next(self, groups: list[str], done: Callable[[], None]) -> None:
         now, later = groups[:GROUPS_PER_READ], groups[GROUPS_PER_READ:]
@@ -126,8 +138,9 @@ class WrittenGroups:
             self._judge(now, partial(judged, [answers[at : at + READS_PER_GROUP] for at in said]))
 
         def judged(answers: list[tuple[ReadAnswer, ...]], doubts: LedDoubts) -> None:
+            above = self._was_open if self.are_open else doubts.above
             for group, said in zip(now, answers, strict=True):
-                self._take(group, said, doubts.of(group))
+                self._take(group, said, above or doubts.of(group))
             self._next(later, done)
 
         return self._read(reads, read)
