@@ -197,7 +197,7 @@ class MemberlessCommits:
         """Why it is not known whether clients lead the group: others than coordinators can have
         written what is said of that.
         """
-        if self._by_member is not None or not isinstance(state, Node):
+        if self._by_member is not None or not isinstance(state, Node) or client.roles is None:
             return ""
         above, group = ClassicPaths(self._layout).above_groups(), self._group
         own = {group: (ClassicPaths(self._layout).group(group), self._state)}

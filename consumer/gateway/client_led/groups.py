@@ -69,9 +69,7 @@ from zkcoord.znodes.paths import Layout
 log = logging.getLogger(__name__)
 
 ASK_MS = 10_000
-"""How long the coordinator has to answer what it need not wait for; clients that wait for others
-have it besides.
-"""
+"""What the coordinator has for an answer; clients that wait for others have it besides."""
 
 
 class LedGroups:
@@ -146,6 +144,8 @@ class LedGroups:
             self.drop_if_idle(group)
         elif not self._waiting.add(group, ticket, caller, request):
             self.answer(ticket, refusal(request, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
+        else:
+            self.watching.ask_again(group.name)
 
     def drop_if_idle(self, group: LedGroup) -> None:
         """Nothing of it is kept once nothing concerns it."""

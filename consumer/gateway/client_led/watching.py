@@ -151,6 +151,12 @@ class Watching:
         if not watched.is_read and self._port is not None:
             self._read(self._port, group, watched)
 
+    def ask_again(self, group: str) -> None:
+        """Somebody wants to know it: what was not believed may be mended, which nothing tells."""
+        watched = self._watched[group]
+        if watched.is_stale and not watched.is_read and self._port is not None:
+            self._read(self._port, group, watched)
+
     def _begin(self, port: Port, group: str) -> None:
         port.watch(self._paths.group(group), WatchMode.RECURSIVE, lambda result: None)
         self._read(port, group, self._watched[group])

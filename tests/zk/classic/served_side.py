@@ -31,7 +31,7 @@ from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.figures import ClassicFigures
-from zkcoord.zk.port import OPEN_ACL, Create, Delete, Fired, Op, PortEvent, WatchMode
+from zkcoord.zk.port import OPEN_ACL, Create, Delete, Fired, Op, PortEvent, SetData, WatchMode
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     decode_answer,
@@ -120,6 +120,10 @@ class ServedSide:
         """By the gateway."""
         self.gateway.multi(ops, lambda result: None)
         self.settle()
+
+    def set(self, path: str, data: bytes) -> None:
+        """By the gateway."""
+        self.write([SetData(path, data, -1)])
 
     # a side of scenarios
 

@@ -145,7 +145,7 @@ class ClassicGroups:
         self._places = GroupPlaces()
         self._incoming = IncomingRequests(self._paths, self._read, self._asked, tell, clock, cpu_ns)
         self._written = WrittenGroups(
-            self._edge, self._read, roles, tell, self._found, self._begin_serving
+            self._edge, self._read, roles, tell, self._found, self._begin_serving, self._reread_pins
         )
 
     @property
@@ -208,6 +208,10 @@ class ClassicGroups:
         if not self._edge.dead:
             self._pins.read_all(self._edge.port, self._written.begin)
 
+    def _reread_pins(self, then: Callable[[], None]) -> None:
+        """What is above them was mended, too, so they may count now."""
+        self._pins.read_all(self._edge.port, then)
+
     def _read(
         self,
         reads: Sequence[Read],
@@ -267,7 +271,9 @@ class ClassicGroups:
         return True
 
     def _presence(self, where: ClassicPresenceAt, is_there: bool) -> None:
-        if not self._has_begun:
+        if self._written.are_open:
+            self._early.clear()  # all of it is read when that is mended
+        elif not self._has_begun:
             self._early.append((where, is_there))
         elif (group := self._groups.get(where.group)) is not None:
             group.presence(where.member, is_there)
@@ -454,7 +460,7 @@ class ClassicGroups:
         """Do what is due."""
         now = self._edge.clock()
         if not self._edge.dead:
-            self._written.tick(self._read_pins)
+            self._written.tick()
             self._incoming.turn()
             for ticket, ask in self._held.due(now, self._waits):
                 self._serve_held(ticket, ask)

@@ -31,6 +31,7 @@ from zkcoord.zk.port import (
 )
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state, encode_state
+from zkcoord.znodes.classic.paths import member_digest
 
 GROUPS_PER_READ = 50
 READS_PER_GROUP = 5
@@ -44,7 +45,8 @@ Answers = Callable[[tuple[ReadAnswer, ...]], None]
 class WrittenGroups:
     """See the module. `read` asks ZooKeeper, `strange` hears of what is not believed. `found(group,
     what is written, which of its nodes are missing)` takes each group, `done` hears of the end.
-    `are_open`: none is served, since others may write what is above all of them.
+    `are_open`: none is served, since others may write what is above all of them; `mended` hears
+    that they may not any more, before what is written is read, and goes on with its argument.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class WrittenGroups:
         strange: Callable[[Malformed], None],
         found: Callable[[str, Found, list[str]], None],
         done: Callable[[], None],
+        mended: Callable[[Callable[[], None]], None],
     ) -> None:
         self._edge = edge
         self._paths = edge.paths
@@ -63,6 +66,7 @@ class WrittenGroups:
         self._strange = strange
         self._found = found
         self._done = done
+        self._mended = mended
         self.are_open = False
         self._was_open = ""
         self._left_alone: dict[str, str] = {}
@@ -82,18 +86,19 @@ class WrittenGroups:
             self._next([n for n in names_in(answers[0]) if names.is_group(n)], read)
 
         def read() -> None:
-            self._looks = False
-            if self.are_open:
-                self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
-            else:
+            self._looked()
+            if not self.are_open:
                 self._done()
 
         def judged(doubts: LedDoubts) -> None:
-            self.are_open = bool(doubts.above)
+            was_open, self.are_open = self.are_open, bool(doubts.above)
             if doubts.above:
                 self._was_open = doubts.above
                 why = f"none is served: {doubts.above}"
                 self._strange(Malformed("client-led groups", self._paths.groups, why))
+            self._mended(look) if was_open and not doubts.above else look()
+
+        def look() -> None:
             self._read([GetChildren(self._paths.groups)], listed)
 
         self._looks = True
@@ -103,20 +108,22 @@ class WrittenGroups:
         """When `tick` has something to do."""
         return None if self._looks else self._look_again_ms
 
-    def tick(self, begin: Callable[[], None]) -> None:
-        """Look again at what is left alone when it is time; `begin` where nothing was begun yet."""
+    def tick(self) -> None:
+        """Look again at what is left alone when it is time."""
         due_ms = self.next_wake_ms()
         if due_ms is None or self._edge.clock() < due_ms:
             return
-
-        def read() -> None:
-            self._looks = False
-
         self._look_again_ms, self._looks = None, True
         if self.are_open:
-            begin()
+            self.begin()
         else:
-            self._next(sorted(self._left_alone), read)
+            self._next(sorted(self._left_alone), self._looked)
+
+    def _looked(self) -> None:
+        """All of it was read: one look at a time, or what is served would be taken up again."""
+        self._looks = False
+        if self.are_open or self._left_alone:
+            self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
 
     def _next(self, groups: list[str], done: Callable[[], None]) -> None:
         now, later = groups[:GROUPS_PER_READ], groups[GROUPS_PER_READ:]
@@ -155,6 +162,8 @@ class WrittenGroups:
     def _take(self, group: str, answers: Sequence[ReadAnswer], why: str) -> None:
         state, since, blobs, presence, ids = answers
         decided = decode_state(group, state.data) if isinstance(state, Node) else None
+        if isinstance(state, Denied):
+            why = why or f"{self._paths.state(group)} cannot be read ({state.error.value})"
         if why:
             if isinstance(decided, Malformed) or (decided is not None and decided.members):
                 self._write(group, _nobody_in(state))  # members of the other kind may come
@@ -170,7 +179,7 @@ class WrittenGroups:
             decided, told = _nobody_in(state), ClassicRound(-1)
             if was_open:
                 self._write(group, decided)
-        elif decided is not None and decided.phase is ClassicPhase.COMPLETING and others_in(ids):
+        elif decided is not None and _is_untold(decided, presence) and others_in(ids):
             # who led before wrote its first generation, and could not look whether anybody is
             # registered before it had told its members
             decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
@@ -193,15 +202,21 @@ class WrittenGroups:
         return self._found(group, found, lacking)
 
     def _leave_alone(self, group: str, why: str) -> None:
+        if group not in self._left_alone:
+            self._edge.freed(group)
         self._left_alone[group] = why
-        self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
         why = f"it is not served, since others than coordinators can have written it: {why}"
         self._strange(Malformed("client-led group", group, why))
-        self._edge.freed(group)
 
     def _write(self, group: str, state: ClassicState) -> None:
         written = SetData(self._paths.state(group), encode_state(state), -1)
         self._edge.write([written], lambda refused: self._edge.freed(group))
+
+
+def _is_untold(decided: ClassicState, presence: ReadAnswer) -> bool:
+    """Whether none of a generation's members may have heard of it: who has is served."""
+    members = {member_digest(one.member_id) for one in decided.members}
+    return decided.phase is ClassicPhase.COMPLETING and members.isdisjoint(names_in(presence))
 
 
 def _nobody_in(state: ReadAnswer) -> ClassicState:

@@ -248,7 +248,8 @@ class FullRead:
             yield from _list(draft, self.layout.channels(group), _channel_names)
             yield from _list(draft, self.layout.requests(group), _request_names)
             if self.layout.ids(group) in draft.filled:
-                yield GetData(ClassicPaths(self.layout).state(group)), _led, draft, self.may_be_led
+                key = self.layout, self.may_be_led
+                yield GetData(ClassicPaths(self.layout).state(group)), _led, draft, key
             yield from _list(draft, self.layout.other_profile().ids(group), _names_elsewhere)
 
     def _members(self) -> Iterable[Question]:
@@ -386,12 +387,16 @@ def _lives_elsewhere(draft: GroupDraft, other: Layout) -> str:
     )
 
 
-def _led(draft: GroupDraft, may_be_led: Callable[[str], bool], answer: ReadAnswer) -> None:
+def _led(draft: GroupDraft, key: tuple[Layout, Callable[[str], bool]], answer: ReadAnswer) -> None:
     """What was decided of its clients, if one of them leads it, while others are registered:
     whoever came without looking (members of before there were such groups), or between two looks.
     Both would own everything.
     """
-    led = decode_state(draft.name, answer.data) if isinstance(answer, Node) else None
+    layout, may_be_led = key
+    draft.hidden(ClassicPaths(layout).state(draft.name), answer)
+    if not isinstance(answer, Node) or not may_be_led(draft.name):
+        return
+    led = decode_state(draft.name, answer.data)
     if (
         isinstance(led, ClassicState)
         and led.members

@@ -96,3 +96,18 @@ def test_a_state_that_is_made_anew_is_judged_anew(scene: Guarded) -> None:
     scene.served.write([Delete(path), Create(path, data)])
     scene.wait(MOMENT_MS)
     assert scene.late(scene.one) is WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_members_of_a_gateway_stay_where_what_was_doubted_is_mended(scene: Guarded) -> None:
+    """Nothing tells of that; it is asked again for whoever wants to know."""
+    assert scene.beats(1) is WireCode.NONE and scene.beats(2) is WireCode.NONE
+    scene.may(PATHS.groups, (OPEN,))
+    port = scene.one.led.watching._port
+    assert port is not None
+    scene.one.led.watching.connected(port, False)
+    scene.wait(MOMENT_MS)
+    scene.close()
+    for _ in range(25):
+        scene.wait(1_000)
+        codes = scene.beats(1), scene.beats(2)
+    assert codes == (WireCode.NONE, WireCode.NONE)

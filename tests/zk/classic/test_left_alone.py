@@ -1,0 +1,195 @@
+"""A coordinator with roles, and client-led groups of which others may write what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.core.classic.scenario import OPTIONS, Play, Scenario
+from tests.sim.rights import OPEN, ROLES
+from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.zk.classic.classic_groups import ClassicGroups
+from zkcoord.zk.classic.finding import GROUPS_PER_READ, LOOK_AGAIN_MS
+from zkcoord.zk.classic.served_group import Found
+from zkcoord.zk.port import (
+    OPEN_ACL,
+    AclEntry,
+    AclsResult,
+    Change,
+    Create,
+    Fired,
+    Read,
+    ReadResult,
+)
+from zkcoord.znodes.classic.documents import decode_state, encode_state
+from zkcoord.znodes.paths import Layout
+
+MINUTE_MS = 60_000
+EMPTY = encode_state(ClassicState(ClassicPhase.EMPTY, 1))
+
+
+class SlowPort:
+    """A port that takes `delay_ms` to tell ACLs, and counts what is asked."""
+
+    def __init__(self, port: Any) -> None:
+        self.port = port
+        self.delay_ms = self.reads = self.under_way = self.most = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.port, name)
+
+    def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
+        """See `Port`."""
+        self.reads += len(reads)
+        self.port.read(reads, done)
+
+    def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
+        """See `Port`."""
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+
+        def answered(result: AclsResult) -> None:
+            self.under_way -= 1
+            done(result)
+
+        self.port.host.after(self.delay_ms, lambda: self.port.acls(paths, answered))
+
+
+class Guarded(ServedSide):
+    """See the module. `groups` begin with `lead`."""
+
+    def __init__(self) -> None:
+        super().__init__(OPTIONS)
+        self.freed: list[str] = []
+        self.taken: list[str] = []
+
+    def make(self, *names: str) -> None:
+        """Groups that clients have led."""
+        for name in names:
+            self.write([Create(path, b"") for path in PATHS.parts(name)])
+            self.write([Create(PATHS.state(name), EMPTY)])
+
+    def close(self, *paths: str) -> None:
+        """Each node has the ACL of its place, or each of these."""
+        for path in paths or tuple(self.zk.tree.nodes):
+            self.may(path, ROLES.acl(path))
+
+    def may(self, path: str, acl: tuple[AclEntry, ...]) -> None:
+        """Say who may do what with a node."""
+        for server in self.zk.servers:
+            for tree in {id(t): t for t in (server.tree, self.zk.tree)}.values():
+                tree.nodes[path] = tree.nodes[path]._replace(acl=acl)
+
+    def lead(self) -> None:
+        """A term begins."""
+        if self.groups is not None:
+            self.groups.lost()
+        self.port = SlowPort(self.coordinator)
+        self.groups = ClassicGroups(
+            self.port,  # type: ignore[arg-type]
+            Layout.DRAFT,
+            self.zk.tree.nodes[Layout.DRAFT.epoch].version,
+            OPEN_ACL,
+            lambda: self.kernel.now,
+            self.records.append,
+            self.failures.append,
+            options=self.options,
+            roles=ROLES,
+            cpu_ns=lambda: 0,
+            freed=self.freed.append,
+        )
+        found = self.groups._written._found
+
+        def take(group: str, what: Found, lacking: list[str]) -> None:
+            self.taken.append(group)
+            found(group, what, lacking)
+
+        self.groups._written._found = take
+        self.groups.begin()
+        self.settle()
+
+    def passes(self, ms: int) -> None:
+        """Time passes; the loop looks at its timer often."""
+        for _ in range(ms // 50):
+            self.wait(50)
+
+
+def test_one_that_was_mended_is_taken_up_once_and_others_are_looked_at_one_look_at_a_time() -> None:
+    """However long a look takes: whoever is served already would have the state of long ago."""
+    side = Guarded()
+    names = [f"g{n:03}" for n in range(6 * GROUPS_PER_READ)]
+    side.make(*names)
+    side.close()
+    for name in names:
+        side.may(PATHS.group(name), (OPEN,))
+    side.lead()
+    side.wait(LOOK_AGAIN_MS // 2)
+    assert side.taken == [] and side.groups is not None
+    side.close(*map(PATHS.group, names[1:]))
+    side.port.delay_ms = LOOK_AGAIN_MS // 3
+    side.passes(MINUTE_MS)
+    assert sorted(side.taken) == names[1:] and side.port.most == 1
+    assert side.groups.group(names[0]) is None
+
+
+def test_a_look_at_what_is_unchanged_has_nothing_else_read() -> None:
+    side = Guarded()
+    names = [f"g{n}" for n in range(10)]
+    side.make(*names)
+    side.write([Create(PATHS.pins, b"")])
+    side.write([Create(PATHS.pin(f"p{n}"), b"x") for n in range(50)])
+    side.close()
+    side.may(PATHS.groups, (OPEN,))
+    side.lead()
+    assert sorted(side.freed) == names, "members of the other kind may be assigned"
+    side.port.reads = 0
+    side.passes(MINUTE_MS)
+    assert sorted(side.freed) == names
+    looks = MINUTE_MS // LOOK_AGAIN_MS
+    assert side.port.reads <= (looks + 1) * (5 * len(names) + 1)
+
+
+def test_what_is_forged_where_all_is_open_is_taken_back_each_time() -> None:
+    side = Guarded()
+    side.make(GROUP)
+    side.close()
+    side.may(PATHS.groups, (OPEN,))
+    side.lead()
+    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    forged = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
+    for _ in range(2):
+        side.set(PATHS.state(GROUP), encode_state(forged))
+        side.passes(2 * LOOK_AGAIN_MS)
+        said = decode_state(GROUP, side.data(PATHS.state(GROUP)) or b"")
+        assert isinstance(said, ClassicState) and not said.members
+    side.close()
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert side.taken == [GROUP]
+
+
+def test_what_members_say_while_none_is_served_is_not_kept() -> None:
+    side = Guarded()
+    side.close()
+    side.may(PATHS.groups, (OPEN,))
+    side.lead()
+    assert side.groups is not None
+    for number in range(1_000):
+        side.groups.fired(Fired(Change.CREATED, PATHS.presence(GROUP, f"m{number}")))
+    assert not side.groups._early
+
+
+def test_clients_that_have_heard_of_their_generation_keep_it() -> None:
+    """Another coordinator finds somebody registered beside them, who came later."""
+    side = ServedSide(OPTIONS)
+    player = Play(side)
+    player.run(Scenario("lines", tuple(enumerate(("group a",), 1))))
+    for one in side.view().state.members:
+        side.write([Create(PATHS.presence(GROUP, one.member_id), b"", ephemeral=True)])
+    ids = Layout.DRAFT.ids(GROUP)
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), ids)])
+    side.write([Create(f"{ids}/shim", b"", ephemeral=True)])
+    player.run(Scenario("lines", tuple(enumerate(("a join meta=other -> 0",), 1))))
+    assert side.view().phase is ClassicPhase.COMPLETING
+    side.restart()
+    assert side.view().state.members
