@@ -467,7 +467,7 @@ def _change(kernel: Kernel) -> Plan:
 LED_FAULTS = (
     "join leave kill_client hang_client reconnect kill_coordinator pause_coordinator"
     " cut_coordinator stop_coordinator zombie_coordinator kill_gateway pause_gateway cut_gateway"
-    " weather"
+    " weather register_beside"
 )
 _MIXES = (
     Mix(
@@ -760,10 +760,17 @@ _MIXES = (
     Mix(
         "led",
         "client-led groups: clients of two gateways that join, lead, leave, hang and die, while"
-        " coordinators and gateways do (a world of its own: tests/sim/led)",
+        " coordinators and gateways do, and members that register beside them without looking (a"
+        " world of its own: tests/sim/led)",
         draw_plan,
         tuple(LED_FAULTS.split()),
-        {"client-led group": 4000, "term elected": 2000, "client-led rows": 24},
+        {
+            "client-led group": 4000,
+            "term elected": 2000,
+            "registered beside clients that lead": 500,
+            "commanded, without having looked": 200,
+            "client-led rows": 24,
+        },
     ),
     Mix(
         "isolated",

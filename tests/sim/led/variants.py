@@ -12,6 +12,7 @@ from zkcoord.core.classic.machine import ClassicGroup
 from zkcoord.core.classic.messages import Persisted
 from zkcoord.core.classic.requests import ClassicJoin
 from zkcoord.core.classic.state import ClassicState
+from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.edge import Edge
 from zkcoord.zk.classic.served_group import ServedClassicGroup
 
@@ -43,6 +44,10 @@ def _one_back(original: Original) -> Original:
 
 def _always(original: Original) -> Original:
     return lambda *arguments: True
+
+
+def _never(original: Original) -> Original:
+    return lambda *arguments: False
 
 
 def _without_fence(original: Original) -> Original:
@@ -89,5 +94,12 @@ LED_VARIANTS = (
         (Patch(Edge, "write", _without_fence),),
         MIX,
         ("L1", "L2", "L3"),
+    ),
+    Variant(
+        "led_assigned_beside",
+        "whoever registers beside clients that lead is assigned what these have",
+        (Patch(ClassicGroups, "may_lead", _never),),
+        MIX,
+        ("L6",),
     ),
 )

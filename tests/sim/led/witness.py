@@ -68,7 +68,8 @@ class LedWitness:
             self.violated("L1", f"{group}: generation {before.generation}, then {state.generation}")
         if key in self.members:
             dynamic = {one.member_id for one in state.members if one.instance is None}
-            if not dynamic <= self.members[key] or instances != self.instances[key]:
+            same = not ids or instances == self.instances[key]  # or it was taken back, untold
+            if not dynamic <= self.members[key] or not same:
                 self.violated("L1", f"{group}: generation {state.generation} is decided twice")
         self.members.setdefault(key, set()).update(ids)
         self.instances.setdefault(key, instances)

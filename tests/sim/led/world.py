@@ -13,6 +13,7 @@ from consumer.gateway.wire.actions import GroupLimits, WireTimes
 from consumer.gateway.wire.requests import Answer, Caller, JoinAnswer, Request
 from tests.sim.invariants import Violation
 from tests.sim.kernel import Host, Kernel
+from tests.sim.led.beside import Beside
 from tests.sim.led.client import LedClient
 from tests.sim.led.witness import LedWitness
 from tests.sim.mixes import LED_FAULTS
@@ -168,9 +169,10 @@ class LedWorld:
         self.gateways: list[GatewayProcess] = []
         self.coordinators: list[CoordinatorProcess] = []
         self.witness = LedWitness(self, self.layout)
-        self._operator = self.zk.open_for(Host(kernel, "operator"), 10**7).open(_nothing)
+        self.operator = self.zk.open_for(Host(kernel, "operator"), 10**7).open(_nothing)
         self._made = 0
         self._connections = 0
+        self.beside = Beside(self)
         self.faults = [one for one in LED_FAULTS.split() if kernel.chance(0.7)] or ["join"]
         for _ in range(2):
             self._coordinator()
@@ -226,6 +228,9 @@ class LedWorld:
     def _join(self) -> None:
         if sum(one.alive for one in self.clients) < 8:
             self._client(self.kernel.rng.choice(self.groups))
+
+    def _register_beside(self) -> None:
+        self.beside.comes(self.kernel.rng.choice(self.groups))
 
     def _of_client(self, act: Callable[[LedClient], None]) -> None:
         client = self._some(self.clients)
@@ -291,7 +296,7 @@ class LedWorld:
             return
         self.zk.stall_link(leader.host, self.kernel.between(50, 2_000))
         ms = self.kernel.between(0, 1_000)
-        self.kernel.after(ms, lambda: self._operator.multi([Delete(self.layout.leader)], _nothing))
+        self.kernel.after(ms, lambda: self.operator.multi([Delete(self.layout.leader)], _nothing))
 
     def _cut_gateway(self) -> None:
         self._cut(self._some(self.gateways))
