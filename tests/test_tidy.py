@@ -261,6 +261,9 @@ def forbidden_forms(source: Source) -> Iterator[str]:
             )
         if isinstance(node, ast.Call) and _called(node) == "retry":
             yield f"{source.path}:{node.lineno} `...retry(...)` may write under another session"
+        calls_a_loop = isinstance(node, ast.Call) and _called(node) == "call_soon_threadsafe"
+        if calls_a_loop and source.path != "zkcoord/event_loops.py":
+            yield f"{source.path}:{node.lineno} a loop may have ended: run_there(...)"
         if isinstance(node, ast.Raise) and any(
             isinstance(part, ast.Name) and part.id == "NotImplementedError"
             for part in ast.walk(node)
@@ -400,6 +403,7 @@ BAD: list[tuple[Checker, str, str, str]] = [
         "self.client.retry(self.client.set, '/a', b'')",
         "another session",
     ),
+    (forbidden_forms, "zkcoord/a.py", "loop.call_soon_threadsafe(f)", "may have ended"),
     (forbidden_forms, "zkcoord/a.py", "from kazoo.recipe.election import Election", "recipe"),
     (
         forbidden_forms,

@@ -51,6 +51,7 @@ from consumer.gateway.tooling.store import GroupStore
 from consumer.gateway.tooling.tool_requests import ToolRequests
 from consumer.gateway.wire.requests import CommitRequest
 from zkcoord.errors import UnavailableError
+from zkcoord.event_loops import run_there
 from zkcoord.guarded import guard, guardian_tls
 from zkcoord.guardian.client import Guardian
 from zkcoord.zk.clock import boot_ms
@@ -184,7 +185,7 @@ class Gateway:
         )
 
     def _members_end(self) -> None:
-        self._events.call_soon_threadsafe(self.ending.stopping.set)
+        run_there(self._events, self.ending.stopping.set)
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         """Until it is cancelled."""

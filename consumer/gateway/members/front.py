@@ -22,6 +22,7 @@ from consumer.gateway.turns import WaitingTurn
 from consumer.gateway.wire.requests import Answer, Caller, CommitAnswer, CommitRequest, Request
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.event_loops import run_there
 from zkcoord.zk.loop import Loop
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
@@ -129,7 +130,7 @@ class MembersFront:
 
     def answered(self, ticket: int, answer: Answer) -> None:
         """On the members' thread."""
-        self.events.call_soon_threadsafe(self._send, ticket, answer)
+        run_there(self.events, lambda: self._send(ticket, answer))
 
     def _send(self, ticket: int, answer: Answer) -> None:
         waits = self._open.pop(ticket)

@@ -31,6 +31,7 @@ from consumer.gateway.own_session import OwnSession
 from zkcoord.config.settings import HttpOptions
 from zkcoord.coordinator.http.server import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
 from zkcoord.coordinator.http.shared_answer import SharedAnswer
+from zkcoord.event_loops import run_there
 from zkcoord.zk.loop import Loop
 
 log = logging.getLogger(__name__)
@@ -187,7 +188,6 @@ class Reports:
             if not future.cancelled():
                 future.set_result(work())
 
-        if self._events is None or self._events.is_closed():
+        if self._events is None or not run_there(self._events, run):
             raise TimeoutError
-        self._events.call_soon_threadsafe(run)
         return future.result(ASK_DEADLINE_MS / 1000)

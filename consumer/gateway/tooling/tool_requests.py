@@ -37,6 +37,7 @@ from consumer.gateway.wire.requests import CommitRequest
 from consumer.member.driver import MemberDriver
 from zkcoord.core.error_codes import WireCode
 from zkcoord.errors import ZkcoordError
+from zkcoord.event_loops import run_there
 from zkcoord.znodes.names import is_group
 
 DELETIONS = (frames.DELETE_GROUPS, frames.OFFSET_DELETE)
@@ -346,7 +347,7 @@ def _to(
         if not said.done():
             said.set_result(code)
 
-    return lambda code: events.call_soon_threadsafe(answered, code)
+    return lambda code: run_there(events, lambda: answered(code))
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from threading import RLock
 import orjson
 from starlette.concurrency import run_in_threadpool
 
+from zkcoord.event_loops import run_there
+
 Parts = Mapping[str, str]
 Render = Callable[[], Parts]
 
@@ -83,8 +85,8 @@ class Newsroom:
             while len(self._of_group) > SUBJECTS_MAX:
                 self._of_all = max(self._of_all, self._of_group.popitem(last=False)[1])
         loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._wake)
+        if loop is not None:
+            run_there(loop, self._wake)
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
