@@ -114,6 +114,7 @@ def on_a_stack(
         rig.kafka_log = stack.kafka.log
         rig.asks_brokers = kind is not KafkaKind.ZOOKEEPER
         try:
+            rig.warm_up()
             return measure_all(parts_of(rig), only, progress)
         finally:
             with uninterrupted():
