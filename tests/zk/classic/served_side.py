@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from tests.sim.client import SimPort
 from tests.sim.kernel import Host, Kernel
@@ -31,7 +32,7 @@ from zkcoord.core.events import Record
 from zkcoord.core.model import Malformed, Registrants
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.figures import ClassicFigures
-from zkcoord.zk.port import OPEN_ACL, Create, Delete, Fired, Op, PortEvent, SetData, WatchMode
+from zkcoord.zk.port import OPEN_ACL, Create, Delete, Fired, Op, Port, PortEvent, SetData, WatchMode
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
     decode_answer,
@@ -91,8 +92,14 @@ class ServedSide:
             self.settle()
             self.coordinator = self._open("another", self._fired)
         self.coordinator.watch(Layout.DRAFT.groups_root, WatchMode.RECURSIVE, lambda result: None)
-        self.groups = ClassicGroups(
-            self.coordinator,
+        self.groups = self.made(self.coordinator)
+        self.groups.begin()
+        self.settle()
+
+    def made(self, port: Port, **more: Any) -> ClassicGroups:
+        """A term's, on this port, which has not begun."""
+        return ClassicGroups(
+            port,
             Layout.DRAFT,
             self.zk.tree.nodes[Layout.DRAFT.epoch].version,
             OPEN_ACL,
@@ -103,9 +110,8 @@ class ServedSide:
             options=self.options,
             figures=ClassicFigures(lambda: WALL_MS + self.kernel.now),
             cpu_ns=lambda: 0,
+            **more,
         )
-        self.groups.begin()
-        self.settle()
 
     def _registered(self, group: str) -> Registrants:
         self.looks += 1

@@ -9,11 +9,9 @@ from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.sim.rights import OPEN, ROLES
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
-from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.classic.finding import GROUPS_PER_READ, LOOK_AGAIN_MS
 from zkcoord.zk.classic.served_group import Found
 from zkcoord.zk.port import (
-    OPEN_ACL,
     AclEntry,
     AclsResult,
     Change,
@@ -86,19 +84,7 @@ class Guarded(ServedSide):
         if self.groups is not None:
             self.groups.lost()
         self.port = SlowPort(self.coordinator)
-        self.groups = ClassicGroups(
-            self.port,  # type: ignore[arg-type]
-            Layout.DRAFT,
-            self.zk.tree.nodes[Layout.DRAFT.epoch].version,
-            OPEN_ACL,
-            lambda: self.kernel.now,
-            self.records.append,
-            self.failures.append,
-            options=self.options,
-            roles=ROLES,
-            cpu_ns=lambda: 0,
-            freed=self.freed.append,
-        )
+        self.groups = self.made(self.port, roles=ROLES, freed=self.freed.append)  # type: ignore[arg-type]
         found = self.groups._written._found
 
         def take(group: str, what: Found, lacking: list[str]) -> None:
