@@ -31,7 +31,7 @@ from typing import Any
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named, say
 from tests.bench.scale_poison import Poisoner
-from tests.bench.scale_rig import Rig
+from tests.bench.scale_rig import SESSION_MS, Rig
 from tests.bench.scale_wire import Hub
 from tests.bench.scale_world import Member, Seed, Seeder, spread_evenly
 from tests.harness.command import environment
@@ -241,7 +241,7 @@ class Shape:
         """Its section."""
         section = Section(self.name, f"{self.name}: {SHAPES[self.name]}")
         sections.append(section)
-        with self.rig.hub() as (hub, seeder):
+        with self.rig.hub(SESSION_MS) as (hub, seeder):  # the many groups' members outlive it
             if self.name == "asking":
                 seeder.topic("seeded", 1)
                 seeder.groups(self._seeds())
