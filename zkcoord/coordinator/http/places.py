@@ -6,6 +6,10 @@ millisecond. At most `WAITING_MAX` wait; for one more the one that has waited lo
 the address that has most of them. Then it takes a *place* while it is answered: `PLACES` of its
 path, of which one address gets `PER_ADDRESS` at most. /live and /ready have places of their own, so
 that slow clients of the others never make a healthy process look dead.
+
+Who has a place is answered when its turn comes (`pace`), and so is who is refused, whatever for:
+clients that ask again at once, however many, take no more than a part of the interpreter from the
+thread that decides.
 """
 
 from __future__ import annotations
@@ -16,10 +20,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from zkcoord.coordinator.http.pace import Pace
+
 WAITING_MAX = 128
 PLACES = {"/live": 8, "/ready": 8}
 PLACES_MAX = 32
 PER_ADDRESS_MAX = 16
+EVERY_MS = {"/live": 10, "/ready": 10}
+OTHERS_EVERY_MS = 20
+REFUSED_EVERY_MS, REFUSED_MAX = 20, 64
+"""Of more who are to hear of it at the same time the connection ends without a word."""
 
 
 class Places:
@@ -30,6 +40,9 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
+        self._paces = {kind: Pace(EVERY_MS.get(kind, OTHERS_EVERY_MS)) for kind in (*PLACES, "")}
+        self._refused = Pace(REFUSED_EVERY_MS)
+        self._refused_places = threading.BoundedSemaphore(REFUSED_MAX)
 
     def waits(self, connection: socket.socket, address: str) -> None:
         """A connection was accepted."""
@@ -50,7 +63,7 @@ class Places:
 
     @contextmanager
     def place(self, path: str, address: str) -> Iterator[bool]:
-        """While it is answered; False: there is no place."""
+        """While it is answered, from the moment when it is its turn; False: there is no place."""
         kind = path if path in PLACES else ""
         with self._lock:
             free = self._taken[kind] < PLACES.get(kind, PLACES_MAX) and (
@@ -60,6 +73,8 @@ class Places:
                 self._taken[kind] += 1
                 self._by_address[kind, address] += 1
         try:
+            if free:
+                self._paces[kind].turn()
             yield free
         finally:
             if free:
@@ -67,3 +82,15 @@ class Places:
                     self._taken[kind] -= 1
                     self._by_address[kind, address] -= 1
                     self._by_address += Counter()  # without the zeros
+
+    @contextmanager
+    def refusal(self) -> Iterator[bool]:
+        """While one who is refused is told so, when it is its turn; False: it is not told."""
+        told = self._refused_places.acquire(blocking=False)
+        try:
+            if told:
+                self._refused.turn()
+            yield told
+        finally:
+            if told:
+                self._refused_places.release()

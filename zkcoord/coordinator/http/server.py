@@ -4,10 +4,10 @@ changes anything.
 It is not meant for strangers (no authentication, loopback by default), but must survive them. So,
 before the standard library's parser sees a byte: the request's head complete within
 `REQUEST_DEADLINE_MS` in all and within `HEAD_BYTES_MAX`; one request per connection; an answer that
-is not taken within `ANSWER_DEADLINE_MS` is dropped; and a limited number of each, with room kept
-for /live and /ready (`http_places`): one too many is answered 503. Bodies are not read. Errors are
-one plain sentence, never a stack trace. Nothing of a request is logged but method, path (escaped)
-and status, at debug level.
+is not taken within `ANSWER_DEADLINE_MS` is dropped; and a limited number of each, one after the
+other, with room kept for /live and /ready (`places`): one too many is answered 503. Bodies are not
+read. Errors are one plain sentence, never a stack trace. Nothing of a request is logged but method,
+path (escaped) and status, at debug level.
 
 What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns
 an `HttpAnswer`.
@@ -124,7 +124,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             if isinstance(self.head, HTTPStatus):
                 self.requestline, self.request_version, self.command = "", "HTTP/1.1", ""
-                self.send_answer(
+                self.refuse(
                     sentence(
                         self.head,
                         f"the request's head must be complete within {REQUEST_DEADLINE_MS} ms and"
@@ -144,17 +144,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return False
         if self.server.hosts.serve(self.headers.get_all("Host") or ()):
             return True
-        self.send_answer(MISDIRECTED)
+        self.refuse(MISDIRECTED)
         return False
 
     def do_GET(self) -> None:
         """The only method."""
         path = self.path.partition("?")[0]
         if path not in PATHS:
-            self.send_answer(sentence(HTTPStatus.NOT_FOUND, f"there is only {' '.join(PATHS)}"))
+            self.refuse(sentence(HTTPStatus.NOT_FOUND, f"there is only {' '.join(PATHS)}"))
             return
         with self.server.places.place(path, self.client_address[0]) as free:
-            self.send_answer(self._answer(path) if free else TOO_MANY)
+            if free:
+                self.send_answer(self._answer(path))
+        if not free:
+            self.refuse(TOO_MANY)
 
     def _answer(self, path: str) -> HttpAnswer:
         try:
@@ -164,6 +167,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "the process does not answer in time, or is about to end",
             )
+
+    def refuse(self, answer: HttpAnswer) -> None:
+        """Say why, in turn; where too many hear of such things already, not even that."""
+        with self.server.places.refusal() as told:
+            if told:
+                self.send_answer(answer)
 
     def send_answer(self, answer: HttpAnswer) -> None:
         """Head and body, and the end of the connection."""
@@ -184,7 +193,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             else HTTPStatus(code)
         )
         self.close_connection = True
-        self.send_answer(
+        self.refuse(
             sentence(
                 status,
                 (

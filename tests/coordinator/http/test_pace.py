@@ -1,0 +1,99 @@
+"""Who asks again at once is answered at a pace, by the server too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+
+import pytest
+
+from tests.coordinator.http.test_http import raw, status_of
+from zkcoord.coordinator.http import places
+from zkcoord.coordinator.http.pace import Pace
+from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, sentence
+
+ASKED = 16
+
+
+class Time:
+    """A clock that goes on by sleeping."""
+
+    def __init__(self) -> None:
+        self.ns = 1
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    """One that answers all of its paths."""
+    made = HttpServer("127.0.0.1", 0, _respond)
+    made.start()
+    yield made
+    made.stop()
+
+
+def _respond(path: str) -> HttpAnswer:
+    return sentence(HTTPStatus.OK, path)
+
+
+def test_who_comes_alone_waits_for_nothing() -> None:
+    clock = Time()
+    pace = Pace(20, lambda: clock.ns, clock.sleep)
+    pace.turn()
+    clock.ns += 20_000_000
+    pace.turn()
+    clock.ns += 3_600_000_000_000
+    pace.turn()
+    assert clock.slept == []
+
+
+def test_those_who_come_at_once_go_one_after_the_other() -> None:
+    clock = Time()
+    pace = Pace(20, lambda: clock.ns, clock.sleep)
+    for _ in range(4):
+        pace.turn()
+    clock.ns += 65_000_000
+    pace.turn()
+    assert clock.slept == pytest.approx([0.02, 0.04, 0.06, 0.015])
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "every_ms"),
+    [
+        ("GET /groups HTTP/1.1", 200, places.OTHERS_EVERY_MS),
+        ("GET /metrics HTTP/1.1", 200, places.OTHERS_EVERY_MS),
+        ("GET /live HTTP/1.1", 200, places.EVERY_MS["/live"]),
+        ("GET /nothing HTTP/1.1", 404, places.REFUSED_EVERY_MS),
+        ("POST /groups HTTP/1.1", 405, places.REFUSED_EVERY_MS),
+        ("GET /groups HTTP/1.1\r\nHost: elsewhere", 421, places.REFUSED_EVERY_MS),
+    ],
+)
+def test_many_who_ask_are_answered_at_a_pace(
+    server: HttpServer, request_line: str, status: int, every_ms: int
+) -> None:
+    request = f"{request_line}\r\n\r\n".encode()
+    began = time.monotonic()
+    with ThreadPoolExecutor(4) as asking:
+        answers = list(asking.map(lambda _: raw(server, request), range(ASKED)))
+    took_ms = (time.monotonic() - began) * 1000
+    assert [status_of(answer) for answer in answers] == [status] * ASKED
+    assert took_ms >= (ASKED - 1) * every_ms
+
+
+def test_of_too_many_who_are_refused_some_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "REFUSED_MAX", 1)
+    made = HttpServer("127.0.0.1", 0, _respond)
+    made.start()
+    try:
+        with made.places.refusal() as told:
+            assert told
+            assert raw(made, b"GET /nothing HTTP/1.1\r\n\r\n") == b""
+            assert status_of(raw(made, b"GET /live HTTP/1.1\r\n\r\n")) == 200
+        assert status_of(raw(made, b"GET /nothing HTTP/1.1\r\n\r\n")) == 404
+    finally:
+        made.stop()

@@ -1,0 +1,36 @@
+"""One after the other, at a pace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from zkcoord.zk.clock import NS_PER_MS
+
+
+class Pace:
+    """Lets one pass every `every_ms`, at once where nobody came within that time before. Any thread;
+    who must wait holds no lock meanwhile. How many may wait is the owner's to bound.
+    """
+
+    def __init__(
+        self,
+        every_ms: int,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._every_ns = every_ms * NS_PER_MS
+        self._clock_ns = clock_ns
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._next_ns = clock_ns()
+
+    def turn(self) -> None:
+        """Return when it is the caller's turn."""
+        with self._lock:
+            now = self._clock_ns()
+            at = max(now, self._next_ns)
+            self._next_ns = at + self._every_ns
+        if at > now:
+            self._sleep((at - now) / 1e9)
