@@ -12,7 +12,6 @@ which it may, and by who serves it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kafka.structs import TopicPartition
 
@@ -26,6 +25,7 @@ from consumer.member.partition_reader import beside_of
 from consumer.offsets.committed import hidden, stored_reads
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     AclEntry,
     Check,
@@ -62,7 +62,7 @@ BACK = "it goes back, and may be older than what was committed at another gatewa
 OVERTAKEN = f"others wrote these offsets at the same time, {TRIES_MAX} times in a row"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ByMember:
     """A member of a group whose leader is a client: while its state has this version, and the
     gateway with this session serves the member. `forward`: it has just come to that, and what it

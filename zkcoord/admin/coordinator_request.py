@@ -5,12 +5,12 @@ when it has taken it up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from zkcoord.admin.common import Progress, refuse_doubted_word, write_refused
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import Request
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
@@ -30,7 +30,7 @@ from zkcoord.znodes.paths import Layout
 TRIES_MAX = 3
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestPatience:
     """How something is waited for: a clock in ms, how long at most, what passes the time between
     two looks, and where it is said.

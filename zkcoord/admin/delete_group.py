@@ -29,6 +29,7 @@ from zkcoord.admin.common import (
 )
 from zkcoord.admin.delete_led import LedPart
 from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnknownGroupError
 from zkcoord.words import counted
 from zkcoord.zk.port import (
@@ -83,7 +84,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Item:
     """A node of the group. `version` is that of its data, `session` the one that it ends with (0:
     none); `readable` False: a command, or a sink's batch, that says nothing.

@@ -5,7 +5,8 @@ consumer, what helps, in whole sentences. What is particular to one case is the 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from zkcoord.core.value_type import value
 
 
 class Severity(enum.Enum):
@@ -22,7 +23,7 @@ class Severity(enum.Enum):
         return list(Severity).index(self)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckRule:
     """One kind of problem. `versions`: of the old consumers that it hurts ("": not about them)."""
 
@@ -32,7 +33,7 @@ class CheckRule:
     fix: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckFinding:
     """One problem at one node. `group` "" where it belongs to no group."""
 

@@ -4,10 +4,10 @@ ships.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorOptions:
     """Options of the pure core.
 

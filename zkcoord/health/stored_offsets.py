@@ -16,6 +16,7 @@ from zkcoord.core.model import (
     TopicPartition,
     same_incarnation,
 )
+from zkcoord.core.value_type import value
 from zkcoord.health.window import StoredSeen
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
@@ -48,7 +49,7 @@ class GroupStored:
     paused: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _OffsetsHead:
     """The parent of a group's offsets of one topic: whose they are, and since when."""
 

@@ -20,8 +20,9 @@ says. None: not known.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from zkcoord.core.value_type import value
 
 
 class Partition(NamedTuple):
@@ -43,7 +44,7 @@ class OwnershipEnd(enum.Enum):
     KILLED = "killed"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionAssigned:
     """`member` may hand out from `offset` on, which is the offset stored at that moment; None: its
     client does not tell.
@@ -56,7 +57,7 @@ class PartitionAssigned:
     order: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Released:
     """`member` hands out nothing more of `partition`; None: of nothing at all."""
 
@@ -67,7 +68,7 @@ class Released:
     order: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delivered:
     """`member` handed out the records `first` .. `last`, both included. `order`: of the latest
     write before that it knew of.
@@ -81,7 +82,7 @@ class Delivered:
     order: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetCommitted:
     """The commit of next offset `offset` by `member` was acknowledged."""
 
@@ -92,7 +93,7 @@ class OffsetCommitted:
     order: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetSeen:
     """An observer that is no member read `offset` as the stored offset. Where it took its time
     that is two facts: before it began to read no more was stored (`compares`), and when it had read
@@ -106,7 +107,7 @@ class OffsetSeen:
     raises: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordsFound:
     """The records `first` .. `last`, both included, are in the output, each `times` times (beside
     what other facts say of them). `member`: who put them there, "" where that is not known. After
@@ -121,7 +122,7 @@ class RecordsFound:
     member: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Produced:
     """Records below `end` are in the partition for good."""
 
@@ -130,14 +131,14 @@ class Produced:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Steady:
     """The warm-up is over: gaps count from here on."""
 
     t_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProducerStopped:
     """Nothing is produced any more."""
 
@@ -157,7 +158,7 @@ PartitionFact = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FirstFetch:
     """The first fetch response (or, of clients that tell of none, the first records) of a partition
     since it was assigned to `member`.
@@ -168,7 +169,7 @@ class FirstFetch:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Started:
     """The process of `member` began, on the machine `host` ("" where it is not told): facts of one
     host have one clock.
@@ -179,7 +180,7 @@ class Started:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionEnded:
     """`member` heard that its session was over, or that its registration was gone."""
 
@@ -187,7 +188,7 @@ class SessionEnded:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandSeen:
     """`member` saw a command of a coordinator."""
 
@@ -195,7 +196,7 @@ class CommandSeen:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepBegan:
     """The scenario did something to the group. `quiet`: a step that must cause no command."""
 
@@ -204,7 +205,7 @@ class StepBegan:
     quiet: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepBalanced:
     """The group is at rest again after the step of this name, whose effect is counted from
     `clock_ns` on (a registration, a kill).
@@ -215,7 +216,7 @@ class StepBalanced:
     clock_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RebalanceSeen:
     """A coordinator's account of one rebalance."""
 

@@ -31,6 +31,7 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, field
 
+from zkcoord.core.value_type import value
 from zkcoord.verdict.facts import (
     Delivered,
     OffsetCommitted,
@@ -90,7 +91,7 @@ DEFINITIONS: dict[Rule, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """One thing that is wrong. `amount` is in records (LOST, DUPLICATED, UNOWNED) or in events
     (OWNED_TWICE, OFFSET_BACK); `first` is the first offset concerned, the stored one where an
@@ -105,7 +106,7 @@ class Finding:
     first: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gap:
     """`ms` without a delivery, from `t_ns` on."""
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.metadata import partitions_in, ranges_of
 from zkcoord.znodes.strict_json import (
@@ -63,7 +64,7 @@ def is_instance_of_client(instance: str) -> bool:
     return _UNNAMED.fullmatch(instance) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RememberedClient:
     """What a client has been told. `member_id` and `protocol` are Kafka's; `instance` is the one
     that the client named (None: none); `topics` it subscribes to; `has`: the partitions of the
@@ -94,7 +95,7 @@ class RememberedClient:
         return self.instance if self.instance is not None else instance_of_client(self.member_id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnnouncedGateway:
     """Where clients find a gateway, and what tells it from others: the number of its node.
     `options`: by name what `digest_of_option` says of those that all gateways must share;

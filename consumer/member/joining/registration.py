@@ -17,7 +17,7 @@ replaced in any case.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from consumer.core.events import Join
 from consumer.core.messages import FailureCode
@@ -34,6 +34,7 @@ from consumer.member.joining.whose_group import (
     see_whose,
 )
 from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
+from zkcoord.core.value_type import value
 from zkcoord.zk.acl.belief import Belief, judge_other_leader
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
@@ -72,7 +73,7 @@ TOPICS_LOOKED_AT_MAX = 200
 EMPTY = GroupState.EMPTY.value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Joined:
     """Registered. `sent_ms` is when the registration was asked for: the first proof of
     membership.
@@ -88,7 +89,7 @@ class Joined:
     mode: Mode | Malformed | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotJoined:
     """It cannot join: one sentence for the user."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.admin.common import argument
@@ -12,6 +11,7 @@ from zkcoord.cli.groups_led_text import led_lines
 from zkcoord.console.picture import GroupLine
 from zkcoord.console.views.timeline import MARKED
 from zkcoord.core.model import GroupMode, GroupState, Option, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.health.rules import HealthVerdict, PartitionHealth
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.codec import ranges_of
@@ -28,7 +28,7 @@ PARTS_SHOWN = 6
 MOVING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionRow:
     """A partition: its owner, offsets and verdict."""
 

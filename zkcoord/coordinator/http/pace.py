@@ -10,8 +10,8 @@ from zkcoord.zk.clock import NS_PER_MS
 
 
 class Pace:
-    """Lets one pass every `every_ms`, at once where nobody came within that time before. Any thread;
-    who must wait holds no lock meanwhile. How many may wait is the owner's to bound.
+    """Lets one pass every `every_ms`, at once where nobody came within that time before. Any
+    thread; who must wait holds no lock meanwhile. How many may wait is the owner's to bound.
     """
 
     def __init__(

@@ -25,7 +25,6 @@ import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -33,6 +32,7 @@ import orjson
 
 from zkcoord.coordinator.http.host_names import HostNames
 from zkcoord.coordinator.http.places import Places
+from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.zk.clock import boot_ms
 
@@ -48,7 +48,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_ANSWERED = (FutureTimeoutError, TimeoutError, CancelledError)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HttpAnswer:
     """What to send."""
 

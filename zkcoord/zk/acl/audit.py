@@ -9,10 +9,10 @@ nobody's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     Acl,
     AclAnswer,
@@ -40,7 +40,7 @@ lead between two of them, and has not at the next look.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AclFinding:
     """A node whose ACL is not that of its place. `more` and `less`: (who, letters) beyond it, and
     missing from it. `closed`: its ACL may not be read with these credentials.
@@ -64,7 +64,7 @@ class AclFinding:
         return f"{self.path}: {', '.join(more + less)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AclAudit:
     """`looked_at` nodes were compared; `left_off`: that there are more than were looked at."""
 

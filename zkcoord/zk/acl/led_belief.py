@@ -5,15 +5,16 @@ roles, before any of it is believed, by coordinators and by gateways alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from zkcoord.core.value_type import value
 from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import AclsDone, AclsResult, Port
 from zkcoord.znodes.classic.paths import ClassicPaths
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LedDoubts:
     """Why not: `above` is what is wrong above all of them, `own` with the nodes of some of them, by
     group. Sentences without a full stop.

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.port import PERMISSIONS, AclEntry, Create, Op
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -33,7 +34,7 @@ SCHEMES_OF_NOBODY = ("world", "auth")
 PRINCIPALS_MAX = 100
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AclRule:
     """What members may do with one kind of node. `path` gives its path in a layout, with `ANY` for
     the names in it.

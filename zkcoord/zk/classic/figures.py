@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.core.value_type import value
 from zkcoord.zk.clock import wall_ms
 
 NO_STATES = {phase.value: 0 for phase in ClassicPhase}
@@ -25,7 +26,7 @@ class ClassicFigures:
     answered: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicSeen:
     """At one moment: groups by state, members, requests without an answer, of which some have not
     been read yet; and what was counted until then.

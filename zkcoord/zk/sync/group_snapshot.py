@@ -30,6 +30,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.shared import KEEPS_OUT
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
@@ -50,7 +51,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorSeen:
     """The leader node and the epoch, as far as they can be read; None: there is no such node."""
 
@@ -58,7 +59,7 @@ class CoordinatorSeen:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupListed:
     """One group of a list. `topics` is what its last coordinator reported as subscribed, `paused`
     who paused it ("": nobody); `client_led`: its leader is a client, who knows that.

@@ -8,11 +8,12 @@ cannot be read of a group is said of that group; the others are shown.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicMember, ClassicState
 from zkcoord.core.model import GroupMetadata, GroupState, Malformed, Topic
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
@@ -52,7 +53,7 @@ MEMBERS_OF_BOTH_KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Decided:
     view: ClassicView
     since: ClassicRound

@@ -7,12 +7,13 @@ from functools import cached_property
 
 from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.model import GroupState, Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.report import ClassicReport, EndedSaid, WaitsSaid
 
 STATES = {phase: GroupState(phase.value) for phase in ClassicPhase}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LedMemberSnapshot:
     """A member. `library` and `gateway` ("": not known, or no gateway serves it just now) are as
     its gateway says; `partitions`: of an assignment that can be read (None: it cannot), of
