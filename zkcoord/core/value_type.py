@@ -6,21 +6,21 @@ each field through `object.__setattr__`, which takes several times as long as se
 are frozen for those who check types and while the tests run (`FREEZE`, set before anything else is
 imported), and plain otherwise.
 
-And a process that starts makes hundreds of such classes, each of which has its methods written and
-compiled by the standard library, most of which are never called before the process has done what it
-was started for. So all but the first, `__init__`, are made when they are called first.
+And a process that starts makes hundreds of such classes, for each of which the standard library
+writes and compiles some methods, most of which are never called before the process has done what it
+was started for. So each is made when it is called first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import Field, dataclass, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
 FREEZE = False
-MADE_LATER = ("__eq__", "__hash__", "__repr__")
+MADE_LATER = ("__init__", "__eq__", "__hash__", "__repr__")
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # typing has it from Python 3.11
@@ -37,7 +37,7 @@ def value(cls: type[T]) -> type[T]:
     if FREEZE:
         return dataclass(slots=True, frozen=True)(cls)
     own = vars(cls)
-    made = dataclass(slots=True, eq=False, repr=False)(cls)
+    made = dataclass(slots=True, init=False, eq=False, repr=False)(cls)
     for name in MADE_LATER:
         if name not in own:
             setattr(made, name, _made_later(made, name))
@@ -49,16 +49,23 @@ def _made_later(made: type[Any], name: str) -> Callable[..., Any]:
     that.
     """
 
-    def first(*args: Any) -> Any:
-        wanted = [
-            (one.name, object, field(compare=one.compare, hash=one.hash, repr=one.repr))
-            for one in fields(made)
-        ]
-        method = vars(make_dataclass("_", wanted, init=False, unsafe_hash=True))[name]
+    def first(*args: Any, **named: Any) -> Any:
+        wanted = [(one.name, object, _again(one)) for one in fields(made)]
+        after = {key: vars(made)[key] for key in ("__post_init__",) if key in vars(made)}
+        method = vars(make_dataclass("_", wanted, namespace=after, unsafe_hash=True))[name]
         setattr(made, name, method)
-        return method(*args)
+        return method(*args, **named)
 
     return first
+
+
+def _again(one: Field[Any]) -> Any:
+    """The same field for another class."""
+    given: dict[str, Any] = {
+        key: getattr(one, key)
+        for key in ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+    }
+    return field(**given)
 
 
 def assert_never(unexpected: NoReturn) -> NoReturn:
