@@ -52,7 +52,8 @@ def _made_later(made: type[Any], name: str) -> Callable[..., Any]:
     def first(*args: Any, **named: Any) -> Any:
         wanted = [(one.name, object, _again(one)) for one in fields(made)]
         after = {key: vars(made)[key] for key in ("__post_init__",) if key in vars(made)}
-        method = vars(make_dataclass("_", wanted, namespace=after, unsafe_hash=True))[name]
+        twin = make_dataclass("_", wanted, namespace=after, slots=True, unsafe_hash=True)
+        method = vars(twin)[name]
         setattr(made, name, method)
         return method(*args, **named)
 
