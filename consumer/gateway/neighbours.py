@@ -1,8 +1,9 @@
 """Which gateways there are: this one's own node, and the others', for clients to know them all.
 
 Clients are sent where these nodes say, with their passwords. So where there are roles only
-coordinators may make them, and what others could have made is not believed; a gateway that may not
-make one works, but clients of the others do not learn of it.
+coordinators may make them, and what others could have made is not believed; nor is what would stay
+without its maker's session. A gateway that may not make one works, but clients of the others do not
+learn of it.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from zkcoord.zk.port import (
     ReadResult,
     Rejected,
     WatchMode,
+    ZkError,
 )
 from zkcoord.znodes.gateway_nodes import (
     AnnouncedGateway,
-    decode_gateway,
+    announced,
     encode_gateway,
     gateway_number,
 )
@@ -82,6 +84,7 @@ class Neighbours:
         self.differing = 0  # other gateways with other options
         self._port: Port | None = None
         self._node = ""
+        self._has_no_number = False
         self._known: tuple[AnnouncedGateway, ...] = ()
         self._said: set[str] = set()
 
@@ -98,7 +101,8 @@ class Neighbours:
     def fired(self, event: Fired) -> None:
         """See `UsesSession`."""
         if event.path == self._layout.gateways and self._port is not None:
-            self._look(self._port)
+            look = self._announce if self._has_no_number else self._look
+            look(self._port)
 
     def _announce(self, port: Port) -> None:
         data = encode_gateway(self._own.host, self._own.port, self._options, self._in_kafka)
@@ -107,8 +111,16 @@ class Neighbours:
         )
 
         def answered(result: MultiResult) -> None:
+            taken = isinstance(result, Rejected) and result.error is ZkError.NODE_EXISTS
+            self._has_no_number = taken
             if isinstance(result, Committed) and isinstance(result.results[0], Created):
                 self._node = result.results[0].path.rpartition("/")[2]
+            elif taken:
+                self._say(
+                    "clients of other gateways do not learn of this one: a node below"
+                    f" {self._layout.gateways} that is no gateway's has the number that is next;"
+                    " delete it, and this gateway goes on by itself"
+                )
             elif isinstance(result, Rejected):
                 self._say(
                     f"clients of other gateways do not learn of this one: ZooKeeper refuses its"
@@ -153,22 +165,24 @@ class Neighbours:
         def read(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
                 return
+            nodes = dict(zip(names, result.answers, strict=True))
             found = [
-                decode_gateway(name, answer.data)
-                for name, answer in zip(names, result.answers, strict=True)
+                announced(name, answer.data, answer.stat.ephemeral_owner)
+                for name, answer in nodes.items()
                 if isinstance(answer, Node)
             ]
             for one in found:
                 if isinstance(one, Malformed):
-                    self._say(f"a gateway cannot be read: {one}")
-            announced = tuple(one for one in found if isinstance(one, AnnouncedGateway))
-            for one in announced:
+                    where = shown(f"{self._layout.gateways}/{one.name}")
+                    self._say(f"clients are not told of a gateway by {where}: {one.reason}")
+            there = tuple(one for one in found if isinstance(one, AnnouncedGateway))
+            for one in there:
                 if not is_host(one.host):
                     self._say(
                         f"clients are not told of a gateway at {shown(one.host)}, which is no host:"
                         " begin it again with another --advertise"
                     )
-            self._tell(tuple(one for one in announced if is_host(one.host)))
+            self._tell(tuple(one for one in there if is_host(one.host)))
 
         if not names:
             return self._tell(())

@@ -218,6 +218,15 @@ def encode_gateway(
     return to_bytes(document)
 
 
+def announced(node: str, data: bytes, session: int) -> AnnouncedGateway | Malformed:
+    """The same of a node that goes with this session (0: with none): what would stay without its
+    maker is no gateway's. Never raises.
+    """
+    if session:
+        return decode_gateway(node, data)
+    return Malformed("gateway", node, "it is not ephemeral, so no gateway made it: delete it")
+
+
 def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:
     """Where the gateway of the node `node` is. Never raises."""
 

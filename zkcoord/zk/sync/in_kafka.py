@@ -7,7 +7,7 @@ from __future__ import annotations
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.gateway_nodes import AnnouncedGateway, decode_gateway
+from zkcoord.znodes.gateway_nodes import AnnouncedGateway, announced
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import compiled
 
@@ -22,7 +22,9 @@ def kept_in_kafka(reader: SyncClient, layout: Layout, group: str) -> str:
     names = sorted(answer.names)[:GATEWAYS_MAX] if isinstance(answer, Children) else []
     nodes = reader.read([GetData(f"{layout.gateways}/{name}") for name in names])
     for name, node in zip(names, nodes, strict=True):
-        found = decode_gateway(name, node.data) if isinstance(node, Node) else None
+        if not isinstance(node, Node):
+            continue
+        found = announced(name, node.data, node.stat.ephemeral_owner)
         if isinstance(found, AnnouncedGateway) and _names(found.in_kafka, group):
             return f"{found.host}:{found.port}"
     return ""
