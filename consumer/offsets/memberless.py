@@ -6,7 +6,8 @@ are read, after a sync, with the versions of the offsets, and each offset is wri
 read. A member's start moves the version, so either its start is older, and the commit fails, or it
 is newer, and begins at what was committed. Of a group whose leader is a client its state is read,
 too, and must be the same when they are stored; a member's commit is fenced there by the state by
-which it may, and by who serves it.
+which it may, and by who serves it, and who registers beside it is no matter: nothing is assigned to
+those while clients lead.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from zkcoord.znodes.classic.documents import decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.names import shown
-from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.paths import LAYOUTS, Layout
 
 TRIES_MAX = 5
 PARTITIONS_PER_MULTI_MAX = 100
@@ -137,7 +138,7 @@ class MemberlessCommits:
 
         for _ in range(TRIES_MAX):
             client.sync()
-            ids = [Layout.DRAFT.ids(self._group), Layout.ISOLATED.ids(self._group)]
+            ids = [] if self._by_member else [lay.ids(self._group) for lay in LAYOUTS.values()]
             partitions = [TopicPartition(*tp) for tp in part]
             reads: list[Read] = [
                 *(GetChildren(path) for path in ids),

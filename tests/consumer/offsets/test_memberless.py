@@ -17,7 +17,7 @@ from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.port import OPEN_ACL, GetData, Missing
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.paths import LAYOUTS, Layout
 
 LAY = Layout.DRAFT
 
@@ -84,3 +84,25 @@ def test_a_members_commit_is_of_the_gateway_that_serves_it(zk_hosts: str) -> Non
         assert stored(by) is None, "who has been there for a while may go back"
     disconnect(gateway)
     disconnect(other)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("ephemeral", [True, False])
+def test_who_registers_beside_clients_that_lead_is_not_in_the_way_of_their_commits(
+    zk_hosts: str, layout: Layout, ephemeral: bool
+) -> None:
+    """Nothing is assigned to it: it took their membership from all of them, again and again."""
+    paths, wanted = ClassicPaths(LAY), commit(1, "")
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), makepath=True)
+    gateway.create(paths.presence("g", "m"), ephemeral=True, makepath=True)
+    other.create(layout.registration("g", "junk"), b"x", ephemeral=ephemeral, makepath=True)
+    by = ByMember("m", 0, gateway.client_id[0])
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        assert commits.store(client, wanted, sorted(wanted.offsets)) is None
+        of_nobody = MemberlessCommits(LAY, "g", OPEN_ACL)
+        refused = of_nobody.store(client, wanted, sorted(wanted.offsets))
+        assert refused is not None and refused.outcome is CommitOutcome.GROUP_ALIVE
+    for one in (gateway, other):
+        disconnect(one)
