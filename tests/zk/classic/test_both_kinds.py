@@ -55,6 +55,25 @@ def test_what_is_nobody_stands_in_no_ones_way(name: str) -> None:
     assert side.view().phase is ClassicPhase.STABLE
 
 
+def test_what_stays_without_its_maker_is_nobody() -> None:
+    """A member can make it, and would keep clients from leading for ever."""
+    side = ServedSide(OPTIONS)
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), IDS)])
+    side.write([Create(f"{IDS}/junk-{number}", b"x") for number in range(3)])
+    player = Play(side)
+    player.run(lines("group a"))
+    assert side.view().phase is ClassicPhase.STABLE
+
+
+def test_one_of_many_whom_a_session_keeps_is_somebody() -> None:
+    side = ServedSide(OPTIONS)
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), IDS)])
+    side.write([Create(f"{IDS}/junk-{number}", b"x") for number in range(3)])
+    side.write([Create(f"{IDS}/shim", b"", ephemeral=True)])
+    Play(side).run(lines("a enter p=own:m -> waits", "wait first", "a gets 23"))
+    assert not side.view().state.members
+
+
 def test_later_generations_are_not_looked_at() -> None:
     side = ServedSide(OPTIONS)
     player = Play(side)
