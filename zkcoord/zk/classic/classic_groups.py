@@ -45,6 +45,9 @@ from zkcoord.zk.port import (
     Check,
     Delete,
     Fired,
+    GetData,
+    Missing,
+    Node,
     Port,
     Read,
     ReadAnswer,
@@ -340,6 +343,8 @@ class ClassicGroups:
                 code = WireCode.GROUP_MAX_SIZE_REACHED
         if code is not WireCode.NONE:
             return self._reply(ticket, classic_refusal(ask.request, code))
+        if isinstance(ask.request, ClassicDelete) and self._roles is not None and not confirmed:
+            return self._see_who_deletes(ticket, ask)
         join = ask.request if isinstance(ask.request, ClassicJoin) else None
         if group is None:
             group = self._make(ask.group, join)
@@ -349,6 +354,28 @@ class ClassicGroups:
         elif join and not join.member_id:
             self._untold[self._tickets[ticket]] = (ask.group, join.fresh_id)
         return group.ask(ticket, ask.request)
+
+    def _see_who_deletes(self, ticket: int, ask: ClassicAsk) -> None:
+        """Members may ask for clients, but not for that: who may has written the group's node in
+        the transaction that made the request.
+        """
+        name = self._tickets[ticket]
+        self._confirming[name] = ticket
+
+        def read(answers: tuple[ReadAnswer, ...]) -> None:
+            node, request = answers
+            if self._confirming.pop(name, None) is None:
+                return
+            may = isinstance(node, Missing)
+            if isinstance(node, Node) and isinstance(request, Node):
+                may = node.stat.mzxid == request.stat.czxid
+            if may:
+                return self._serve(ticket, ask, True)
+            code = WireCode.GROUP_AUTHORIZATION_FAILED
+            return self._reply(ticket, classic_refusal(ask.request, code))
+
+        where = self._paths.group(ask.group), self._paths.request(name)
+        self._read([GetData(path) for path in where], read)
 
     def _make(self, name: str, join: ClassicJoin | None) -> ServedClassicGroup:
         """One more, which is forgotten at once where nobody joins it; in the place of one that
