@@ -20,9 +20,8 @@ says. None: not known.
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from zkcoord.core.value_type import value
 
 
 class Partition(NamedTuple):
@@ -44,7 +43,7 @@ class OwnershipEnd(enum.Enum):
     KILLED = "killed"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class PartitionAssigned:
     """`member` may hand out from `offset` on, which is the offset stored at that moment; None: its
     client does not tell.
@@ -57,7 +56,7 @@ class PartitionAssigned:
     order: int | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Released:
     """`member` hands out nothing more of `partition`; None: of nothing at all."""
 
@@ -68,7 +67,7 @@ class Released:
     order: int | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Delivered:
     """`member` handed out the records `first` .. `last`, both included. `order`: of the latest
     write before that it knew of.
@@ -82,7 +81,7 @@ class Delivered:
     order: int | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class OffsetCommitted:
     """The commit of next offset `offset` by `member` was acknowledged."""
 
@@ -93,7 +92,7 @@ class OffsetCommitted:
     order: int | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class OffsetSeen:
     """An observer that is no member read `offset` as the stored offset. Where it took its time
     that is two facts: before it began to read no more was stored (`compares`), and when it had read
@@ -107,7 +106,7 @@ class OffsetSeen:
     raises: bool = True
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RecordsFound:
     """The records `first` .. `last`, both included, are in the output, each `times` times (beside
     what other facts say of them). `member`: who put them there, "" where that is not known. After
@@ -122,7 +121,7 @@ class RecordsFound:
     member: str = ""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Produced:
     """Records below `end` are in the partition for good."""
 
@@ -131,14 +130,14 @@ class Produced:
     end: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Steady:
     """The warm-up is over: gaps count from here on."""
 
     t_ns: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ProducerStopped:
     """Nothing is produced any more."""
 
@@ -158,7 +157,7 @@ PartitionFact = (
 )
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class FirstFetch:
     """The first fetch response (or, of clients that tell of none, the first records) of a partition
     since it was assigned to `member`.
@@ -169,7 +168,7 @@ class FirstFetch:
     member: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Started:
     """The process of `member` began, on the machine `host` ("" where it is not told): facts of one
     host have one clock.
@@ -180,7 +179,7 @@ class Started:
     host: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class SessionEnded:
     """`member` heard that its session was over, or that its registration was gone."""
 
@@ -188,7 +187,7 @@ class SessionEnded:
     member: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class CommandSeen:
     """`member` saw a command of a coordinator."""
 
@@ -196,7 +195,7 @@ class CommandSeen:
     member: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StepBegan:
     """The scenario did something to the group. `quiet`: a step that must cause no command."""
 
@@ -205,7 +204,7 @@ class StepBegan:
     quiet: bool
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class StepBalanced:
     """The group is at rest again after the step of this name, whose effect is counted from
     `clock_ns` on (a registration, a kill).
@@ -216,7 +215,7 @@ class StepBalanced:
     clock_ns: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class RebalanceSeen:
     """A coordinator's account of one rebalance."""
 

@@ -31,7 +31,6 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, field
 
-from zkcoord.core.value_type import value
 from zkcoord.verdict.facts import (
     Delivered,
     OffsetCommitted,
@@ -91,7 +90,7 @@ DEFINITIONS: dict[Rule, str] = {
 }
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong. `amount` is in records (LOST, DUPLICATED, UNOWNED) or in events
     (OWNED_TWICE, OFFSET_BACK); `first` is the first offset concerned, the stored one where an
@@ -106,7 +105,7 @@ class Finding:
     first: int = -1
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Gap:
     """`ms` without a delivery, from `t_ns` on."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.coordinator.http.test_http import raw, status_of
 from zkcoord.coordinator.http import places
-from zkcoord.coordinator.http.pace import Pace
+from zkcoord.coordinator.http.pace import AnswerPace
 from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, sentence
 
 ASKED = 16
@@ -43,7 +43,7 @@ def _respond(path: str) -> HttpAnswer:
 
 def test_who_comes_alone_waits_for_nothing() -> None:
     clock = Time()
-    pace = Pace(20, lambda: clock.ns, clock.sleep)
+    pace = AnswerPace(20, lambda: clock.ns, clock.sleep)
     pace.turn()
     clock.ns += 20_000_000
     pace.turn()
@@ -54,7 +54,7 @@ def test_who_comes_alone_waits_for_nothing() -> None:
 
 def test_those_who_come_at_once_go_one_after_the_other() -> None:
     clock = Time()
-    pace = Pace(20, lambda: clock.ns, clock.sleep)
+    pace = AnswerPace(20, lambda: clock.ns, clock.sleep)
     for _ in range(4):
         pace.turn()
     clock.ns += 65_000_000
@@ -65,8 +65,8 @@ def test_those_who_come_at_once_go_one_after_the_other() -> None:
 @pytest.mark.parametrize(
     ("request_line", "status", "every_ms"),
     [
-        ("GET /groups HTTP/1.1", 200, places.OTHERS_EVERY_MS),
-        ("GET /metrics HTTP/1.1", 200, places.OTHERS_EVERY_MS),
+        ("GET /groups HTTP/1.1", 200, places.EVERY_MS[""]),
+        ("GET /metrics HTTP/1.1", 200, places.EVERY_MS[""]),
         ("GET /live HTTP/1.1", 200, places.EVERY_MS["/live"]),
         ("GET /nothing HTTP/1.1", 404, places.REFUSED_EVERY_MS),
         ("POST /groups HTTP/1.1", 405, places.REFUSED_EVERY_MS),

@@ -116,6 +116,8 @@ def test_one_that_was_mended_is_taken_up_once_and_others_are_looked_at_one_look_
     side.port.delay_ms = LOOK_AGAIN_MS // 3
     side.passes(MINUTE_MS)
     assert sorted(side.taken) == names[1:] and side.port.most == 1
+    seen = side.groups.seen()
+    assert (seen.left_alone, seen.none_is_served) == (1, False)
     assert side.groups.group(names[0]) is None
 
 

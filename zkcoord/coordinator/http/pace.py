@@ -9,7 +9,7 @@ from collections.abc import Callable
 from zkcoord.zk.clock import NS_PER_MS
 
 
-class Pace:
+class AnswerPace:
     """Lets one pass every `every_ms`, at once where nobody came within that time before. Any
     thread; who must wait holds no lock meanwhile. How many may wait is the owner's to bound.
     """

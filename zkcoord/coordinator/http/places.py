@@ -20,14 +20,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from zkcoord.coordinator.http.pace import Pace
+from zkcoord.coordinator.http.pace import AnswerPace
 
 WAITING_MAX = 128
 PLACES = {"/live": 8, "/ready": 8}
 PLACES_MAX = 32
 PER_ADDRESS_MAX = 16
-EVERY_MS = {"/live": 10, "/ready": 10}
-OTHERS_EVERY_MS = 20
+EVERY_MS = {"/live": 10, "/ready": 10, "": 20}
+"""Between two answers of a path; "": of all others."""
+
 REFUSED_EVERY_MS, REFUSED_MAX = 20, 64
 """Of more who are to hear of it at the same time the connection ends without a word."""
 
@@ -40,8 +41,10 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
-        self._paces = {kind: Pace(EVERY_MS.get(kind, OTHERS_EVERY_MS)) for kind in (*PLACES, "")}
-        self._refused = Pace(REFUSED_EVERY_MS)
+        self._paces = {
+            kind: AnswerPace(EVERY_MS.get(kind, OTHERS_EVERY_MS)) for kind in (*PLACES, "")
+        }
+        self._refused = AnswerPace(REFUSED_EVERY_MS)
         self._refused_places = threading.BoundedSemaphore(REFUSED_MAX)
 
     def waits(self, connection: socket.socket, address: str) -> None:

@@ -186,9 +186,9 @@ class ClassicGroups:
         unread = self._incoming.unread
         figures = self._figures
         waiting = len(self._tickets) + unread
-        return ClassicSeen(
-            states, members, waiting, unread, dict(figures.refused), figures.answered
-        )
+        counted, written = (dict(figures.refused), figures.answered), self._written
+        alone = written.left_alone, written.are_open
+        return ClassicSeen(states, members, waiting, unread, *counted, *alone)
 
     # the beginning
 

@@ -29,7 +29,8 @@ class ClassicFigures:
 @value
 class ClassicSeen:
     """At one moment: groups by state, members, requests without an answer, of which some have not
-    been read yet; and what was counted until then.
+    been read yet, and groups that are left alone (`none_is_served`: all of them are), since others
+    than coordinators may write what is said of them; and what was counted until then.
     """
 
     states: Mapping[str, int] = field(default_factory=lambda: NO_STATES)
@@ -38,3 +39,5 @@ class ClassicSeen:
     unread: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     answered: int = 0
+    left_alone: int = 0
+    none_is_served: bool = False

@@ -73,6 +73,11 @@ class WrittenGroups:
         self._look_again_ms: int | None = None
         self._looks = False
 
+    @property
+    def left_alone(self) -> int:
+        """How many groups are."""
+        return len(self._left_alone)
+
     def leaves_alone(self, group: str) -> bool:
         """Whether others than coordinators may write what is said of it."""
         return group in self._left_alone
