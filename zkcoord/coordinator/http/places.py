@@ -41,9 +41,7 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
-        self._paces = {
-            kind: AnswerPace(EVERY_MS.get(kind, OTHERS_EVERY_MS)) for kind in (*PLACES, "")
-        }
+        self._paces = {kind: AnswerPace(ms) for kind, ms in EVERY_MS.items()}
         self._refused = AnswerPace(REFUSED_EVERY_MS)
         self._refused_places = threading.BoundedSemaphore(REFUSED_MAX)
 
