@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kazoo.security import make_digest_acl_credential
 
 from tests.security.principals import ROLES
 from tests.security.test_matrix import cells
@@ -148,6 +149,17 @@ def test_an_acl_beside_its_place_is_told() -> None:
     assert (
         found is not None and not found.is_open and str(found) == f"{path}: digest:viewer lacks r"
     )
+
+
+def test_two_users_of_one_name_are_told_apart() -> None:
+    path = Layout.DRAFT.epoch
+    stranger = str(make_digest_acl_credential("app", "another password"))
+    entries = [e for e in ROLES.acl(path) if e.id != ROLES.members[0].id]
+    found = judge(ROLES, path, [*entries, AclEntry(1, "digest", stranger)])
+    there, lacks = (one.partition(":")[2][:4] for one in (stranger, ROLES.members[0].id))
+    assert there != lacks
+    assert str(found) == f"{path}: digest:app:{there}... may r, digest:app:{lacks}... lacks r"
+    assert stranger.partition(":")[2] not in str(found)
 
 
 def test_the_documentation_has_the_table() -> None:
