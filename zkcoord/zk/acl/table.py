@@ -25,6 +25,8 @@ from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import CONSUMERS, GATEWAYS_ABOVE, LAYOUTS, Layout, parents
 
+from .principals import unfit
+
 ANY = "*"
 ALL = "rwcda"
 READ = "r"
@@ -374,8 +376,14 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
         twin = next((p for p in who if _is_twin(p, found[0])), None)
         if twin is not None:
             raise ConfigurationError(
-                f"{name} names {masked(str(twin))} with another password than {names[0]}, and"
+                f"{name} names {shown(str(twin))} with another password than {names[0]}, and"
                 " members cannot tell two digest users of one name apart: use another name"
+            )
+    for who, name, kind in zip(found[1:], names[1:], ("consumers", "readers"), strict=True):
+        if who and set(who) <= set(found[0]):
+            raise ConfigurationError(
+                f"{name} names nobody but coordinators ({names[0]} names them, too), so that all"
+                f" {kind} may do everything: give them a user of their own"
             )
     if sum(map(len, found)) > PRINCIPALS_MAX:
         raise ConfigurationError(
@@ -421,4 +429,7 @@ def _principal(text: str, name: str) -> Principal:
             f"{name} names the scheme auth, which is whoever creates a node: name users (sasl:NAME,"
             " x509:SUBJECT, digest:NAME:HASH)"
         )
+    why = unfit(scheme, who)
+    if why:
+        raise ConfigurationError(f"{masked(text)} in {name} can be nobody: {why}")
     return Principal(scheme, who)
