@@ -140,6 +140,8 @@ def test_what_is_doubted_is_named_although_some_cannot_be_mended(rig: Rig, capsy
     layout = rig.layout
     rig.zk.create(layout.mode("open"), b"{}", makepath=True)
     rig.zk.create(layout.group("kept"), b"", acl=[STRANGE])
+    rig.zk.create(layout.mode("open2"), b"{}", makepath=True)
+    rig.zk.set_acls(layout.mode("open2"), [STRANGE, LOOK])
     rig.zk.create(layout.group("shown"), b"", acl=[STRANGE, LOOK])
     expected = [layout.mode("open")]
     status, dry, told = apply(rig, capsys)
@@ -147,7 +149,7 @@ def test_what_is_doubted_is_named_although_some_cannot_be_mended(rig: Rig, capsy
     status, done, said = apply(rig, capsys, "--execute")
     assert (status, list(named(done))) == (1, expected)
     for text in (told, said):  # both count the same nodes
-        assert "does not let this client change 2 nodes" in text, text
+        assert "does not let this client change 3 nodes" in text, text
         assert "superuser" in text
 
 

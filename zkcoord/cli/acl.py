@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zkcoord.admin.common import Progress, some
@@ -121,8 +121,9 @@ def _dry_run(client: AclClient, roles: Roles, found: AclAudit, as_json: bool) ->
     doubts.look(found)
     paths = [finding.path for finding in found.findings]
     refused = client.denied([(path, roles.acl(path)) for path in paths])
-    _print(found, as_json, doubts)
     denied = [path for path, is_refused in zip(paths, refused, strict=True) if is_refused]
+    doubts.leave_out(denied)
+    _print(found, as_json, doubts)
     if denied:
         raise RefusedError(f"{_denied(denied)} (nothing was changed): {GIVE}")
     if not as_json:
@@ -139,6 +140,7 @@ def _execute(client: AclClient, roles: Roles, found: AclAudit, as_json: bool) ->
         _apply(client, roles, found, Progress("zkcoord acl apply"), run)
     except ZkcoordError as error:
         failure = error
+    run.doubts.leave_out(run.denied)
     said = f"{counted(run.changed, 'node')} changed"
     if as_json:
         text = json.dumps({"changed": run.changed, "doubtful": list(run.doubts.found)})
@@ -175,6 +177,7 @@ class AclRun:
 
     doubts: AclDoubts
     changed: int = 0
+    denied: list[str] = field(default_factory=list)
 
 
 def _apply(
@@ -185,7 +188,7 @@ def _apply(
     left out, and named when all the rest is done. Raises `RefusedError` for that, or where it does
     not come to an end.
     """
-    denied: list[str] = []
+    denied = run.denied
     for _ in range(PASSES_MAX):
         run.doubts.look(found)
         paths = [finding.path for finding in found.findings if finding.path not in denied]

@@ -52,8 +52,8 @@ def look_at_acls(zk: ZkOptions, layout: Layout, secure: bool) -> None:
 
 
 def _refuse(above: Sequence[AclFinding]) -> None:
-    wide = [finding for finding in above if finding.is_open]
-    hidden = [finding for finding in above if finding.closed]
+    hidden = [finding for finding in above if finding.closed or finding.kept]
+    wide = [finding for finding in above if finding.is_open and finding not in hidden]
     said = []
     if wide:
         said.append(
@@ -63,9 +63,9 @@ def _refuse(above: Sequence[AclFinding]) -> None:
         )
     if hidden:
         said.append(
-            f"{counted(len(hidden), 'node')} above all groups, or topics, may not be read with"
-            f" these credentials ({some((f.path for f in hidden), 3)}): have who made it, or"
-            " ZooKeeper's superuser, delete it, then start again"
+            f"{counted(len(hidden), 'node')} above all groups, or topics, may not be read or"
+            f" mended with these credentials ({some((f.path for f in hidden), 3)}): have who made"
+            " it, or ZooKeeper's superuser, delete it, then start again"
         )
     if said:
         raise RefusedError("; ".join(said))

@@ -25,7 +25,7 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, parents
 
 from .client import AclClient
-from .table import Roles, letters
+from .table import Roles, is_masked, letters
 
 ROOTS = tuple(sorted({CONSUMERS, *(parents(layout.leader)[0] for layout in LAYOUTS.values())}))
 CHILDREN_LISTED_MAX = 20_000
@@ -37,13 +37,15 @@ WHO_CAN = "so that only who made it, or ZooKeeper's superuser, can delete or men
 @value
 class AclFinding:
     """A node whose ACL is not that of its place. `more` and `less`: (who, letters) beyond it, and
-    missing from it. `closed`: its ACL may not be read with these credentials.
+    missing from it. `closed`: its ACL may not be read with these credentials; `kept`: it may, and
+    does not show a coordinator whose hashes it has, so that it may not be changed.
     """
 
     path: str
     more: tuple[tuple[str, str], ...] = ()
     less: tuple[tuple[str, str], ...] = ()
     closed: bool = False
+    kept: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -72,11 +74,16 @@ class AclAudit:
         return tuple(finding for finding in self.findings if finding.is_open)
 
 
-def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | None:
-    """Compare a node's ACL with what its place says; None where they are equal."""
-    twice = roles.doubled(entries)
+def judge(
+    roles: Roles, path: str, entries: Sequence[AclEntry], by_coordinator: bool = False
+) -> AclFinding | None:
+    """Compare a node's ACL with what its place says; None where they are equal. `by_coordinator`:
+    who asks is one, and is shown each hash in an ACL that it may change, as it may all.
+    """
+    kept = by_coordinator and any(map(is_masked, entries))
+    twice = "" if kept else roles.doubled(entries)
     of_twice = [entry.perms for entry in entries if entry.id == twice]
-    entries = [roles.unmasked(entry) for entry in entries]
+    entries = entries if kept else [roles.unmasked(entry) for entry in entries]
     now, wanted = _granted(entries), _granted(roles.acl(path))
     who = told_apart((*entries, *roles.acl(path)))
     more = tuple(
@@ -92,7 +99,7 @@ def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | 
     if twice:  # one of the two passwords is somebody else's
         every = reduce(or_, of_twice)
         more = ((f"one of two users digest:{twice}", letters(every)), *more)
-    return AclFinding(path, more, less) if more or less else None
+    return AclFinding(path, more, less, kept=kept) if more or less else None
 
 
 def _granted(entries: Sequence[AclEntry]) -> dict[tuple[str, str], int]:
@@ -110,12 +117,15 @@ def told_apart(entries: Iterable[AclEntry]) -> dict[tuple[str, str], str]:
     entries = tuple(entries)
     for entry in entries:
         ids.setdefault(entry.who, set()).add(entry.id)
-    return {
-        (entry.scheme, entry.id): entry.who
-        if len(ids[entry.who]) == 1
-        else f"{entry.who}:{entry.id.partition(':')[2][:HASH_CHARS_SHOWN]}..."
-        for entry in entries
-    }
+    return {(one.scheme, one.id): _called(one, len(ids[one.who])) for one in entries}
+
+
+def _called(entry: AclEntry, of_its_name: int) -> str:
+    if is_masked(entry):
+        return f"{entry.who}, whose hash is not shown,"
+    if of_its_name == 1:
+        return entry.who
+    return f"{entry.who}:{entry.id.partition(':')[2][:HASH_CHARS_SHOWN]}..."
 
 
 def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
@@ -129,7 +139,7 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
         findings += [
             finding
             for path, answer in zip(level, answers, strict=False)
-            if (finding := _finding(roles, path, answer)) is not None
+            if (finding := _finding(client, roles, path, answer)) is not None
         ]
         looked_at += sum(not isinstance(answer, Missing) for answer in answers)
         with_children = [
@@ -152,13 +162,13 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
 def look_at(client: AclClient, roles: Roles, paths: Sequence[str]) -> tuple[AclFinding, ...]:
     """What stands beside the table at these paths. Raises `UnavailableError`."""
     answers = client.acls(paths)
-    found = (_finding(roles, path, one) for path, one in zip(paths, answers, strict=True))
+    found = (_finding(client, roles, path, one) for path, one in zip(paths, answers, strict=True))
     return tuple(finding for finding in found if finding is not None)
 
 
-def _finding(roles: Roles, path: str, answer: AclAnswer) -> AclFinding | None:
+def _finding(client: AclClient, roles: Roles, path: str, answer: AclAnswer) -> AclFinding | None:
     if isinstance(answer, Acl):
-        return judge(roles, path, answer.entries)
+        return judge(roles, path, answer.entries, client.known_as in roles.coordinators)
     return AclFinding(path, closed=True) if isinstance(answer, Denied) else None
 
 

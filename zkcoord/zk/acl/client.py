@@ -21,7 +21,7 @@ from zkcoord.zk.kazoo_port.wire_requests import (
     get_acl_request,
     refused_acl,
 )
-from zkcoord.zk.options import ZkOptions
+from zkcoord.zk.options import ZkOptions, principal_of
 from zkcoord.zk.port import Acl, AclAnswer, AclEntry, Denied, Unanswered, ZkError
 from zkcoord.zk.sync.client import SyncClient
 
@@ -56,6 +56,7 @@ class AclClient:
 
     def __init__(self, options: ZkOptions) -> None:
         self.nodes = SyncClient(options)
+        self.known_as = principal_of(options.digest, options.sasl)
 
     def __enter__(self) -> AclClient:
         self.nodes.__enter__()

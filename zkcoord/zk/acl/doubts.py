@@ -74,6 +74,11 @@ class AclDoubts:
                 places += self._below(layout, pattern, making)
                 self._judge(layout, list(dict.fromkeys(places)), making, changing)
 
+    def leave_out(self, denied: Iterable[str]) -> None:
+        """What cannot be mended is not believed then either."""
+        for path in denied:
+            self.found.pop(path, None)
+
     def _below(self, layout: Layout, pattern: str, making: set[str]) -> list[str]:
         """Places of such nodes below what others may make nodes in."""
         parts, by_depth = pattern.split("/"), _by_depth(making)
