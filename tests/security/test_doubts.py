@@ -5,6 +5,7 @@ on its word alone, where others than coordinators could have written it.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from kazoo.security import make_acl, make_digest_acl
@@ -14,7 +15,9 @@ from tests.protocol.rig import GROUP, Rig
 from tests.security.older import BOTH, OPEN, acl_of
 from tests.security.principals import PASSWORDS, flags
 from zkcoord.cli.main import main
+from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.acl.table import MATRIX
+from zkcoord.zk.port import AclEntry
 from zkcoord.znodes import codec
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.codec import EpochData, LeaderData
@@ -167,6 +170,23 @@ def test_what_could_not_be_listed_before_is_named_when_it_is_seen(
     rig.zk.set_acls(rig.layout.gateways, unread)
     status, done, _ = apply(rig, capsys, "--execute")
     assert (status, list(named(done))) == (0, [node])
+
+
+@DRAFT
+def test_who_ends_it_before_it_is_through_is_told_all_the_same(
+    rig: Rig, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are mended by then, and no later run names what they make believed."""
+    rig.zk.create(rig.layout.mode("open"), b"{}", makepath=True)
+    true = AclClient.set_acls
+
+    def interrupted(client: AclClient, acls: Sequence[tuple[str, Sequence[AclEntry]]]) -> None:
+        true(client, acls)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AclClient, "set_acls", interrupted)
+    status, out, _ = apply(rig, capsys, "--execute")
+    assert (status, list(named(out))) == (130, [rig.layout.mode("open")])
 
 
 @DRAFT

@@ -134,11 +134,11 @@ def _dry_run(client: AclClient, roles: Roles, found: AclAudit, as_json: bool) ->
 def _execute(client: AclClient, roles: Roles, found: AclAudit, as_json: bool) -> int:
     """Whatever it comes to, what is believed from now on is named: no later run would."""
     run = AclRun(AclDoubts(client))
-    failure: ZkcoordError | None = None
+    failure: ZkcoordError | KeyboardInterrupt | None = None
     try:
         # before anything is printed: whoever reads that may be gone
         _apply(client, roles, found, Progress("zkcoord acl apply"), run)
-    except ZkcoordError as error:
+    except (ZkcoordError, KeyboardInterrupt) as error:
         failure = error
     run.doubts.leave_out(run.denied)
     said = f"{counted(run.changed, 'node')} changed"
