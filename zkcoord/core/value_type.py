@@ -13,14 +13,22 @@ was started for. So each is made when it is called first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
 FREEZE = False
-MADE_LATER = ("__init__", "__eq__", "__hash__", "__repr__")
+NONE_MADE: Mapping[str, Any] = {"init": False, "repr": False, "eq": False}
+MADE_LATER: Mapping[str, Mapping[str, Any]] = {
+    "__init__": {**NONE_MADE, "init": True},
+    "__eq__": {**NONE_MADE, "eq": True},
+    "__hash__": {**NONE_MADE, "unsafe_hash": True},
+    "__repr__": {**NONE_MADE, "repr": True},
+}
+"""How a dataclass is asked for one method alone."""
+
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # typing has it from Python 3.11
@@ -37,7 +45,7 @@ def value(cls: type[T]) -> type[T]:
     if FREEZE:
         return dataclass(slots=True, frozen=True)(cls)
     own = vars(cls)
-    made = dataclass(slots=True, init=False, eq=False, repr=False)(cls)
+    made = dataclass(slots=True, **NONE_MADE)(cls)
     for name in MADE_LATER:
         if name not in own:
             setattr(made, name, _made_later(made, name))
@@ -52,7 +60,7 @@ def _made_later(made: type[Any], name: str) -> Callable[..., Any]:
     def first(*args: Any, **named: Any) -> Any:
         wanted = [(one.name, object, _again(one)) for one in fields(made)]
         after = {key: vars(made)[key] for key in ("__post_init__",) if key in vars(made)}
-        twin = make_dataclass("_", wanted, namespace=after, slots=True, unsafe_hash=True)
+        twin = make_dataclass("_", wanted, namespace=after, slots=True, **MADE_LATER[name])
         method = vars(twin)[name]
         setattr(made, name, method)
         return method(*args, **named)
