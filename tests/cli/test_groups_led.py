@@ -263,7 +263,10 @@ def test_a_broken_node_is_said_and_neighbours_are_shown(connect: Led, run: Run, 
     status, out, _ = run("groups", "describe", "connect", "--json")
     said = json.loads(out)
     assert status == 0 and len(said["malformed"]) == 1
-    assert len(said["members"]) == (0 if where == "state" else 3)
+    assert said["members"] is None if where == "state" else len(said["members"]) == 3
+    assert (said["state"] == "unknown") is (where == "state")
+    _, _, err = run("groups", "describe", "connect")
+    assert ("counts for nothing (state of a group)" in err) is (where == "state")
     status, out, _ = run("groups", "describe", "other")
     assert status == 0 and "app-a" in out
 

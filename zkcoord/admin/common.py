@@ -203,16 +203,17 @@ def _believed_led(reader: SyncClient, layout: Layout, group: str) -> Node | None
     """
     paths = ClassicPaths(layout)
     path = paths.state(group)
-    (node,) = reader.see([GetData(path)])
-    if not isinstance(node, Node):
+    own = (paths.group(group), path, paths.round(group))
+    found = reader.see([*map(GetData, own)])
+    if not any(isinstance(node, Node) for node in found):
         return None
-    why = doubts(reader, layout, paths.above_groups(), {group: (paths.group(group), path)})
+    why = doubts(reader, layout, paths.above_groups(), {group: own})
     if why:
         raise RefusedError(
             f"whether clients lead the group {group} is not known, since {path} is not believed"
             f" ({why[group]}): {APPLY}"
         )
-    return node
+    return found[1] if isinstance(found[1], Node) else None
 
 
 def refuse_doubted_word(

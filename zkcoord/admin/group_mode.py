@@ -97,8 +97,8 @@ class SetMode:
                 f" {Layout.ISOLATED.name}, where both have their registrations in one place: run"
                 f" coordinator and consumers with it (--layout {Layout.ISOLATED.name})"
             )
+        refuse_doubted_led(self.client, self.layout, self.group)
         if kind is not GroupMode.COORDINATED:
-            refuse_doubted_led(self.client, self.layout, self.group)
             self._not_led(found)
         unfollowed = sorted(name for name in old if found.members[name].unfollowed)
         if kind is GroupMode.MIXED and unfollowed:

@@ -74,9 +74,10 @@ class PauseGroup:
         if bad is not None:
             self._refuse_doubted()
             self._made(bad)  # nobody knows what it says: nothing is so already
-        if self.paused and not said:
+        if self.paused is not said:
             self._refuse_doubted()
             refuse_doubted_led(self.client, self.layout, self.group)
+        if self.paused and not said:
             self._allowed(found)
         return PausePlan(found, self.paused, said is self.paused)
 

@@ -43,6 +43,7 @@ from zkcoord.zk.sync.group_snapshot import (
 )
 from zkcoord.zk.sync.led_groups import (
     DOUBTED_LED,
+    STATE,
     all_pins,
     describe_any_group,
     list_all_groups,
@@ -194,7 +195,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         found = list_all_groups(reader, layout)
-        groups = [group for group in found if group.state in wanted]
+        groups = [g for g in found if g.state in wanted and not (args.state and g.unknown)]
         said = all_pins(reader, layout) if args.verbose or args.json else {}
         unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
@@ -310,7 +311,7 @@ def _doubted(group: GroupSnapshot) -> str:
     return "".join(
         f"Of the group '{group.group}' this counts for nothing ({bad.what}): {bad.reason}.\n"
         for bad in group.malformed
-        if bad.what in ("mode", DOUBTED_LED)
+        if bad.what in ("mode", DOUBTED_LED, STATE)
     )
 
 
@@ -332,6 +333,8 @@ def _about(group: GroupSnapshot) -> str:
         return "".join(f"{line}\n" for line in led_lines(group.group, group.led, wall_ms()))
     if group.paused:
         return view.paused_line(group)
+    if group.unknown:
+        return f"Consumer group '{group.group}': its members are not known.\n"
     if not group.members:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:

@@ -42,6 +42,7 @@ from zkcoord.znodes.classic.view import NEVER, ClassicView
 from zkcoord.znodes.paths import Layout
 
 GROUPS_PER_READ = 200
+STATE = "state of a group"
 DOUBTED_LED = "client-led group that is not believed"
 ASSIGNED_BYTES_MAX = 8 * 1024 * 1024
 """Of all assignments of a group that are read: more than a coordinator keeps."""
@@ -58,6 +59,7 @@ class _Decided:
     view: ClassicView
     since: ClassicRound
     malformed: tuple[Malformed, ...]
+    unknown: str = ""
 
 
 def list_all_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
@@ -96,7 +98,8 @@ def _all_decided(
         for name, state, since in zip(part, answers, answers, strict=False):
             decided = _decided(paths, name, state, since)
             if decided is not None and why:
-                decided = _Decided(ClassicView(NEVER), ClassicRound(), (_doubted(name, why),))
+                bad = (_doubted(name, why),)
+                decided = _Decided(ClassicView(NEVER), ClassicRound(), bad, why)
             if decided is not None:
                 yield name, decided
 
@@ -114,17 +117,18 @@ def _decided(
     if isinstance(state, Node):
         decided = decode_state(group, state.data)
     elif isinstance(state, Denied):
-        decided = Malformed("state of a group", group, not_allowed(paths.state(group), state))
+        decided = Malformed(STATE, group, not_allowed(paths.state(group), state))
     else:
         return None
     told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
+    unknown = decided.reason if isinstance(decided, Malformed) else ""
     if isinstance(decided, Malformed):
         bad.append(decided)
         decided = NEVER
     if isinstance(told, Malformed):
         bad.append(told)
         told = ClassicRound()
-    return _Decided(ClassicView(decided, told), told, tuple(bad))
+    return _Decided(ClassicView(decided, told), told, tuple(bad), unknown)
 
 
 def _doubted(group: str, why: str) -> Malformed:
@@ -151,6 +155,7 @@ def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListe
         state.protocol_type,
         state.protocol,
         True,
+        unknown=bool(found.unknown),
     )
 
 
@@ -224,8 +229,9 @@ def _topics(reader: SyncClient, found: GroupSnapshot, led: LedSnapshot) -> dict[
 
 
 def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | None:
-    """A group that clients lead, or have led; where that is not believed, it has nobody, and
-    `malformed` says so. None: no client ever has. Raises `UnavailableError`.
+    """A group that clients lead, or have led; where that is not believed, or cannot be read, it is
+    `unknown` who is in it, and `malformed` says so. None: no client ever has. Raises
+    `UnavailableError`.
     """
     paths = ClassicPaths(layout)
     state, since, head = reader.read([*_reads(paths, group), GetData(paths.group(group))])
@@ -242,7 +248,7 @@ def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | Non
         return None
     own = {group: (paths.group(group), paths.state(group), paths.round(group))}
     for why in doubts(reader, layout, paths.above_groups(), own).values():
-        return LedSnapshot(NEVER.phase, 0, malformed=(_doubted(group, why),))
+        return LedSnapshot(NEVER.phase, 0, malformed=(_doubted(group, why),), unknown=why)
     decided = view.state
     members = _members(reader, paths, group, decided, bad)
     gone = found.since.gone if found is not None else {}
@@ -255,6 +261,7 @@ def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | Non
         tuple(replace(one, gone=member_digest(one.member_id) in gone) for one in members),
         report,
         tuple(bad),
+        found.unknown if found is not None else "",
     )
 
 
