@@ -50,9 +50,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @BOTH
 @pytest.mark.parametrize("place", ["above", "group", "state", "round"])
-def test_no_command_changes_it_and_a_dry_run_says_so(
-    rig: Rig, place: str, capsys: Capture
-) -> None:
+def test_no_command_changes_it_and_a_dry_run_says_so(rig: Rig, place: str, capsys: Capture) -> None:
     rig.topic("t", 2)
     wide = led(rig, place)
     paths = ClassicPaths(rig.layout)
@@ -80,9 +78,7 @@ def test_a_pause_of_it_does_not_end_either(rig: Rig, capsys: Capture) -> None:
 
 @BOTH
 @PLACES
-def test_its_members_are_not_known_and_that_is_said(
-    rig: Rig, place: str, capsys: Capture
-) -> None:
+def test_its_members_are_not_known_and_that_is_said(rig: Rig, place: str, capsys: Capture) -> None:
     led(rig, place)
     _, out, err = tool(rig, capsys, "groups", "describe", GROUP)
     assert "its members are not known" in err and "no active members" not in out + err

@@ -136,8 +136,9 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
         SetData: f"to write {op.path} (w)",
     }.get(type(op), f"to read {op.path} (r)")
     return (
-        f"{client.principal} has not ZooKeeper's right {right}: give credentials that have it"
-        " (--zookeeper-user), or have that node's ACL changed by who made it"
+        f"{client.principal} has not ZooKeeper's right {right}: give"
+        f" {'other ' if client.given else ''}credentials that have it (--zookeeper-user), or have"
+        " that node's ACL changed by who made it"
     )
 
 

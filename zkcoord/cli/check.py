@@ -32,7 +32,7 @@ from zkcoord.terminal import out, printable
 from zkcoord.words import counted
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import ZkError
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, give_others
 from zkcoord.znodes.paths import Layout
 
 FOUND = 3
@@ -68,7 +68,8 @@ def add_parser(subparsers: Any) -> None:
         "--only",
         action="append",
         metavar="GROUP",
-        help="groups of this name, or pattern with * and ?; may be repeated",
+        help="only groups of this name, or pattern with * and ?, and what concerns these; may be"
+        " repeated",
     )
     parser.add_argument(
         "--for",
@@ -113,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
                 args.watch_s,
                 lambda: boot_ms() / 1000,
                 threading.Event().wait,
+                is_whole=not args.only,
             )
             (_write_json if args.json else _write_text)(examination)
             if args.watch_s and not examination.watches:
@@ -150,7 +152,7 @@ def _hidden(examination: Examination) -> Iterator[str]:
         else:
             yield (
                 f"ZooKeeper does not let this client read {named} ({ZkError.NO_AUTH.value}),"
-                f" {absent}: give credentials that may (--zookeeper-user)"
+                f" {absent}: {give_others(examination.reader.given)}"
             )
 
 

@@ -84,6 +84,8 @@ def _all_decided(
     reader: SyncClient, paths: ClassicPaths, wanted: Container[str] | None = None
 ) -> Iterator[tuple[str, _Decided]]:
     (head,) = reader.read([GetData(paths.groups)])
+    if isinstance(head, Denied):
+        raise UnavailableError(not_allowed(paths.groups, head))
     if not isinstance(head, Node) or not 0 < head.stat.num_children <= CHILDREN_LISTED_MAX:
         return  # as those of a group: more than people can read
     (answer,) = reader.read([GetChildren(paths.groups)])
