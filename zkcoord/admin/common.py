@@ -36,7 +36,7 @@ from zkcoord.zk.port import (
     SetData,
     ZkError,
 )
-from zkcoord.zk.sync.beliefs import doubts
+from zkcoord.zk.sync.beliefs import doubts, left_alone
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.znodes.classic.documents import decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -203,8 +203,7 @@ def _believed_led(reader: SyncClient, layout: Layout, group: str) -> Node | None
     says: taken for absent, it would let something happen to members.
     """
     paths = ClassicPaths(layout)
-    path = paths.state(group)
-    own = (paths.group(group), path, paths.round(group))
+    path, own = paths.state(group), paths.said(group)
     found = reader.see([*map(GetData, own)])
     if not any(isinstance(node, Node) for node in found):
         return None
@@ -227,6 +226,18 @@ def refuse_doubted_word(
     if why:
         raise RefusedError(
             f"what is to be said in {path} would not be believed ({why[path]}): {APPLY}"
+        )
+
+
+def refuse_left_alone(client: SyncClient, layout: Layout, group: str) -> None:
+    """Raise `RefusedError` where coordinators leave a group alone: nothing that is said of it would
+    be taken up.
+    """
+    why = left_alone(client, layout, [group]).get(group, "")
+    if why:
+        raise RefusedError(
+            f"coordinators leave the group {group} alone, and take nothing up that is said of it"
+            f" ({why}): {APPLY}"
         )
 
 

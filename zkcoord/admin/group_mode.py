@@ -14,6 +14,7 @@ from zkcoord.admin.common import (
     is_written,
     refuse_doubted_led,
     refuse_doubted_word,
+    refuse_left_alone,
     some,
 )
 from zkcoord.admin.offsets.reset import make_missing
@@ -98,6 +99,7 @@ class SetMode:
                 f" coordinator and consumers with it (--layout {Layout.ISOLATED.name})"
             )
         refuse_doubted_led(self.client, self.layout, self.group)
+        refuse_left_alone(self.client, self.layout, self.group)
         if kind is not GroupMode.COORDINATED:
             self._not_led(found)
         unfollowed = sorted(name for name in old if found.members[name].unfollowed)

@@ -63,7 +63,7 @@ def _hidden(reader: SyncClient, layout: Layout, groups: Sequence[str]) -> Iterat
 
 def _led(reader: SyncClient, layout: Layout, groups: Sequence[str]) -> Iterator[CheckFinding]:
     paths = ClassicPaths(layout)
-    own = {group: (paths.group(group), paths.state(group), paths.round(group)) for group in groups}
+    own = {group: paths.said(group) for group in groups}
     asked = [(group, path) for group, nodes in own.items() for path in nodes]
     answers = dict(zip(asked, reader.read([GetData(path) for _, path in asked]), strict=True))
     for (group, path), answer in answers.items():

@@ -19,7 +19,8 @@ from zkcoord.check.group_rules import (
     not_read,
 )
 from zkcoord.check.reader import names_found, read_groups
-from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.check.rules import CheckFinding
+from zkcoord.check.severity import Severity
 from zkcoord.check.source_rules import read_source, sources
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import Denied, GetData, Node

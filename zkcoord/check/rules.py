@@ -360,7 +360,7 @@ RULES: dict[str, CheckRule] = {
         MEND,
     ),
     "client-led-none-served": CheckRule(
-        _E, "", "coordinators with roles serve no group at all that clients lead", MEND
+        _W, "", "coordinators with roles serve no group at all that clients lead", MEND
     ),
     "client-led-unreadable": CheckRule(
         _W,

@@ -21,7 +21,8 @@ from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.check.examination import Examination, ExaminationCounts
 from zkcoord.check.group_rules import GroupJudgement
-from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.check.rules import CheckFinding
+from zkcoord.check.severity import Severity
 from zkcoord.cli.brokers import brokers
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS

@@ -13,7 +13,7 @@ from typing import Any
 
 from zkcoord.admin.common import argument, some
 from zkcoord.admin.group_machine import machine_waits
-from zkcoord.admin.group_problems import judged
+from zkcoord.admin.group_problems import LEFT_ALONE, judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
 from zkcoord.cli import groups_evict as evict
@@ -303,7 +303,7 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
 
 def _note(group: GroupSnapshot) -> str:
     """What must not be overlooked, in lines."""
-    return _pinned(group) + _doubted(group) + _about(group)
+    return _pinned(group) + _doubted(group) + _alone(group) + _about(group)
 
 
 def _doubted(group: GroupSnapshot) -> str:
@@ -313,6 +313,12 @@ def _doubted(group: GroupSnapshot) -> str:
         for bad in group.malformed
         if bad.what in ("mode", DOUBTED_LED, STATE)
     )
+
+
+def _alone(group: GroupSnapshot) -> str:
+    """What is shown of it then is what was, and stays so."""
+    said = LEFT_ALONE.format(group.left_alone)
+    return f"Consumer group '{group.group}': {said}.\n" if group.left_alone else ""
 
 
 def _pinned(group: GroupSnapshot) -> str:

@@ -89,6 +89,7 @@ class GroupSnapshot:
     as far as they exist; `subscribed` the topics of each member with its streams. `led`: where its
     leader is, or was, a client; `pinned`: who an operator has said is to run it ("": nobody).
     `in_kafka_at`: a gateway that keeps its offsets in Kafka, where it is pinned to be coordinated.
+    `left_alone`: why no coordinator serves it, as far as that was asked ("": one may).
     """
 
     group: str
@@ -106,6 +107,7 @@ class GroupSnapshot:
     led: LedSnapshot | None = None
     pinned: str = ""
     in_kafka_at: str = ""
+    left_alone: str = ""
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ cannot be read of a group is said of that group; the others are shown.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from zkcoord.core.classic.requests import BlobRef
@@ -72,12 +72,20 @@ def list_all_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
 
 def led_views(
     reader: SyncClient, layout: Layout, wanted: Container[str]
-) -> dict[str, ClassicView | None]:
-    """Of these groups those that clients lead, or have led. None: what was decided cannot be read.
-    Raises `UnavailableError`.
+) -> dict[str, ClassicView | Malformed]:
+    """Of these groups those that clients lead, or have led. `Malformed`: what was decided cannot be
+    read, or is not believed, because of what is above all of them. Raises `UnavailableError`.
     """
     found = _all_decided(reader, ClassicPaths(layout), wanted)
-    return {name: None if one.malformed else one.view for name, one in found}
+    return {name: one.malformed[0] if one.malformed else one.view for name, one in found}
+
+
+def led_doubts(reader: SyncClient, layout: Layout, groups: Iterable[str]) -> dict[str, str]:
+    """Why what is said of clients that lead some of these is not believed, by name. Raises
+    `UnavailableError`.
+    """
+    paths = ClassicPaths(layout)
+    return doubts(reader, layout, paths.above_groups(), {name: paths.said(name) for name in groups})
 
 
 def _all_decided(
@@ -248,8 +256,7 @@ def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | Non
         report = None
     if found is None and report is None:
         return None
-    own = {group: (paths.group(group), paths.state(group), paths.round(group))}
-    for why in doubts(reader, layout, paths.above_groups(), own).values():
+    for why in led_doubts(reader, layout, [group]).values():
         return LedSnapshot(NEVER.phase, 0, malformed=(_doubted(group, why),), unknown=why)
     decided = view.state
     members = _members(reader, paths, group, decided, bad)
