@@ -36,7 +36,7 @@ from zkcoord.zk.port import (
     SetData,
     ZkError,
 )
-from zkcoord.zk.sync.beliefs import doubts
+from zkcoord.zk.sync.beliefs import doubts, left_alone
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.znodes.classic.documents import decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -136,8 +136,9 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
         SetData: f"to write {op.path} (w)",
     }.get(type(op), f"to read {op.path} (r)")
     return (
-        f"{client.principal} has not ZooKeeper's right {right}: give credentials that have it"
-        " (--zookeeper-user), or have that node's ACL changed by who made it"
+        f"{client.principal} has not ZooKeeper's right {right}: give"
+        f" {'other ' if client.given else ''}credentials that have it (--zookeeper-user), or have"
+        " that node's ACL changed by who made it"
     )
 
 
@@ -202,17 +203,17 @@ def _believed_led(reader: SyncClient, layout: Layout, group: str) -> Node | None
     says: taken for absent, it would let something happen to members.
     """
     paths = ClassicPaths(layout)
-    path = paths.state(group)
-    (node,) = reader.see([GetData(path)])
-    if not isinstance(node, Node):
+    path, own = paths.state(group), paths.said(group)
+    found = reader.see([*map(GetData, own)])
+    if not any(isinstance(node, Node) for node in found):
         return None
-    why = doubts(reader, layout, paths.above_groups(), {group: (paths.group(group), path)})
+    why = doubts(reader, layout, paths.above_groups(), {group: own})
     if why:
         raise RefusedError(
             f"whether clients lead the group {group} is not known, since {path} is not believed"
             f" ({why[group]}): {APPLY}"
         )
-    return node
+    return found[1] if isinstance(found[1], Node) else None
 
 
 def refuse_doubted_word(
@@ -225,6 +226,18 @@ def refuse_doubted_word(
     if why:
         raise RefusedError(
             f"what is to be said in {path} would not be believed ({why[path]}): {APPLY}"
+        )
+
+
+def refuse_left_alone(client: SyncClient, layout: Layout, group: str) -> None:
+    """Raise `RefusedError` where coordinators leave a group alone: nothing that is said of it would
+    be taken up.
+    """
+    why = left_alone(client, layout, [group]).get(group, "")
+    if why:
+        raise RefusedError(
+            f"coordinators leave the group {group} alone, and take nothing up that is said of it"
+            f" ({why}): {APPLY}"
         )
 
 

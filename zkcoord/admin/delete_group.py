@@ -45,7 +45,7 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, fitting
-from zkcoord.zk.sync.group_snapshot import no_such_group
+from zkcoord.zk.sync.listed_names import no_such_group
 from zkcoord.znodes import names
 from zkcoord.znodes.codec import decode_command, decode_publication
 from zkcoord.znodes.paths import Layout

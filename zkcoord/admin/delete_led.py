@@ -118,5 +118,5 @@ class LedPart:
                 return found.code
             if self._left_ms() <= 0:
                 return None
-            self._progress.say(f"waiting for the coordinator to delete {self._group}")
+            self._progress.update(f"waiting for the coordinator to delete {self._group}")
             self._pause()

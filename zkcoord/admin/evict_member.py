@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 
-from zkcoord.admin.common import argument, refuse_led, some
+from zkcoord.admin.common import argument, refuse_led, refuse_left_alone, some
 from zkcoord.admin.coordinator_request import CoordinatorRequest
 from zkcoord.core.model import Member, Request, RequestKind, TopicPartition
 from zkcoord.core.value_type import value
@@ -64,6 +64,7 @@ class Evict:
         """What would be done. Raises `UnknownGroupError`; `RefusedError`, where it cannot be."""
         client, layout, group = self.request.client, self.request.layout, self.request.group
         refuse_led(client, layout, group)
+        refuse_left_alone(client, layout, group)
         found = describe_group(client, layout, group)
         member = found.members.get(self.member)
         if member is None:

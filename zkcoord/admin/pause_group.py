@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zkcoord.admin.common import argument, refuse_doubted_led, refuse_doubted_word, some
+from zkcoord.admin.common import (
+    argument,
+    refuse_doubted_led,
+    refuse_doubted_word,
+    refuse_left_alone,
+    some,
+)
 from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.group_mode import write_mode
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
@@ -74,9 +80,11 @@ class PauseGroup:
         if bad is not None:
             self._refuse_doubted()
             self._made(bad)  # nobody knows what it says: nothing is so already
-        if self.paused and not said:
+        if self.paused is not said:
             self._refuse_doubted()
             refuse_doubted_led(self.client, self.layout, self.group)
+        refuse_left_alone(self.client, self.layout, self.group)
+        if self.paused and not said:
             self._allowed(found)
         return PausePlan(found, self.paused, said is self.paused)
 

@@ -78,7 +78,7 @@ class Rebalance:
                     f" after {patience.timeout_ms} ms: see zkcoord groups describe --json"
                     f" {argument(group)} for whose commands are outstanding"
                 )
-            patience.progress.say(f"the group is {found.state.value}")
+            patience.progress.update(f"the group is {found.state.value}")
             patience.rest()
 
 

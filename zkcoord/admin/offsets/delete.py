@@ -17,7 +17,7 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Committed, Delete, GetChildren, GetData, Node, Rejected, ZkError
-from zkcoord.zk.sync.client import SyncClient, fitting
+from zkcoord.zk.sync.client import SyncClient, fitting, give_others
 from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
@@ -136,7 +136,7 @@ class OffsetsDeletion:
                 self.denied = result.error is ZkError.NO_AUTH
                 return (
                     f"ZooKeeper refused to delete {ops[result.index].path} ({result.error.value}):"
-                    " give credentials that may (--zookeeper-user)"
+                    f" {give_others(self.client.given)}"
                 )
             if not isinstance(result, Committed):
                 return ""

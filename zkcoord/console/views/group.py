@@ -77,7 +77,7 @@ def members_of(group: GroupSnapshot, document: Mapping[str, Any]) -> list[dict[s
     of: dict[str, list[TopicPartition]] = {}
     for tp, holder in sorted(group.holders.items()):
         of.setdefault(holder, []).append(tp)
-    found = [{**member} for member in document["members"][:MEMBERS_SHOWN]]
+    found = [{**member} for member in (document["members"] or ())[:MEMBERS_SHOWN]]
     for member in found:
         held = of.get(member["consumer_id"], [])
         member["owns"] = ", ".join(
@@ -92,6 +92,8 @@ def blockers(group: GroupSnapshot, now_ms: int) -> Iterator[str]:
     if group.led is not None and group.led.members:
         yield from led_lines(group.group, group.led, now_ms)
         return
+    if group.unknown:
+        yield f"The group's members are not known: {group.unknown}."
     metadata = group.metadata
     if group.state is GroupState.QUARANTINED:
         why = metadata.failure or "the journal has the reason"

@@ -10,6 +10,9 @@ from zkcoord.core.model import GroupState, Malformed, TopicPartition
 from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.report import ClassicReport, EndedSaid, WaitsSaid
 
+NOT_KNOWN = "unknown"
+"""What is shown where nobody knows it: in place of a state, or of a number of members."""
+
 STATES = {phase: GroupState(phase.value) for phase in ClassicPhase}
 
 
@@ -38,7 +41,8 @@ class LedMemberSnapshot:
 @dataclass(frozen=True)
 class LedSnapshot:
     """A group. `report` is the coordinator's last, of which `waits` counts only while nothing else
-    was decided since.
+    was decided since. `unknown`: why nobody knows who is in it, as a sentence without a full stop
+    ("": that is known).
     """
 
     phase: ClassicPhase
@@ -49,6 +53,7 @@ class LedSnapshot:
     members: tuple[LedMemberSnapshot, ...] = ()
     report: ClassicReport | None = None
     malformed: tuple[Malformed, ...] = ()
+    unknown: str = ""
 
     @cached_property
     def by_id(self) -> dict[str, LedMemberSnapshot]:

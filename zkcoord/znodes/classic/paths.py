@@ -171,6 +171,10 @@ class ClassicPaths:
         """The nodes that a group is made with besides its state, the highest first."""
         return (self.group(group), self.blobs(group), self.presences(group), self.round(group))
 
+    def said(self, group: str) -> tuple[str, str, str]:
+        """Whoever may write one of these says what was decided."""
+        return (self.group(group), self.state(group), self.round(group))
+
     def state(self, group: str) -> str:
         """What was decided last."""
         return f"{self.groups}/{group}/state"
