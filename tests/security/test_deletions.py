@@ -73,9 +73,9 @@ def answered(rig: Rig, zk: KazooClient, paths: ClassicPaths, group: str = GROUP)
 
 
 def test_a_member_has_none_deleted(rig: Rig, app: KazooClient, paths: ClassicPaths) -> None:
-    """Whether a coordinator wrote the group's node before, or not."""
+    """Whether a coordinator wrote there before, or not."""
     assert answered(rig, app, paths) is WireCode.GROUP_AUTHORIZATION_FAILED
-    rig.zk.set(paths.group(GROUP), b"")
+    rig.zk.set(paths.proof(GROUP), b"")
     assert answered(rig, app, paths) is WireCode.GROUP_AUTHORIZATION_FAILED
     assert rig.node(paths.state(GROUP)) is not None
 

@@ -83,7 +83,7 @@ class LedPart:
         """Have it deleted; a sentence where it is not."""
         path = self._paths.request(request_name(self._group))
         make_missing(self._client, dict.fromkeys(parents(path), b""), self._acl)
-        may = SetData(self._paths.group(self._group), b"", -1)
+        may = SetData(self._paths.proof(self._group), b"", -1)
         ask = Create(
             path,
             encode_ask(ClassicAsk(self._group, ClassicDelete()))[0],

@@ -122,10 +122,10 @@ class Asking:
         return one
 
     def _may(self, ask: ClassicAsk) -> Sequence[Op]:
-        """Deleting a group is for those who may write its node, which members may not."""
+        """Deleting a group is not for members."""
         if not isinstance(ask.request, ClassicDelete):
             return ()
-        return (SetData(self._paths.group(ask.group), b"", -1),)
+        return (SetData(self._paths.proof(ask.group), b"", -1),)
 
     def take_back(self, one: OpenAsk) -> None:
         """Nobody waits for the answer any more."""

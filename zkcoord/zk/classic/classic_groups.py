@@ -356,25 +356,26 @@ class ClassicGroups:
         return group.ask(ticket, ask.request)
 
     def _see_who_deletes(self, ticket: int, ask: ClassicAsk) -> None:
-        """Members may ask for clients, but not for that: who may has written the group's node in
+        """Members may ask for clients, but not for that: who may has written what they may not in
         the transaction that made the request.
         """
         name = self._tickets[ticket]
         self._confirming[name] = ticket
 
         def read(answers: tuple[ReadAnswer, ...]) -> None:
-            node, request = answers
+            group, proof, request = answers
             if self._confirming.pop(name, None) is None:
                 return
-            may = isinstance(node, Missing)
-            if isinstance(node, Node) and isinstance(request, Node):
-                may = node.stat.mzxid == request.stat.czxid
+            may = isinstance(group, Missing)
+            if isinstance(proof, Node) and isinstance(request, Node):
+                may = may or proof.stat.mzxid == request.stat.czxid
             if may:
                 return self._serve(ticket, ask, True)
             code = WireCode.GROUP_AUTHORIZATION_FAILED
             return self._reply(ticket, classic_refusal(ask.request, code))
 
-        where = self._paths.group(ask.group), self._paths.request(name)
+        paths, group = self._paths, ask.group
+        where = paths.group(group), paths.proof(group), paths.request(name)
         self._read([GetData(path) for path in where], read)
 
     def _make(self, name: str, join: ClassicJoin | None) -> ServedClassicGroup:

@@ -175,6 +175,12 @@ class ClassicPaths:
         """Whoever may write one of these says what was decided."""
         return (self.group(group), self.state(group), self.round(group))
 
+    def proof(self, group: str) -> str:
+        """Who may have a group deleted writes this, as members may not, in the transaction that
+        makes the request. Nothing is said there.
+        """
+        return self.blobs(group)
+
     def state(self, group: str) -> str:
         """What was decided last."""
         return f"{self.groups}/{group}/state"
