@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.errors import RefusedError
 from zkcoord.terminal import err, printable
+from zkcoord.zk.acl.belief import BEYOND
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import (
     Children,
@@ -50,6 +51,7 @@ RACES = (ZkError.NODE_EXISTS, ZkError.BAD_VERSION, ZkError.NO_NODE)
 ON_BEHALF_OF = "ZKCOORD_ON_BEHALF_OF"
 BEHALF_CHARS_MAX = 100
 APPLY = "run zkcoord acl apply --execute, then repeat this"
+MENDED_BY_OTHERS = "repeat this once that is mended"
 
 
 class Progress:
@@ -211,9 +213,14 @@ def _believed_led(reader: SyncClient, layout: Layout, group: str) -> Node | None
     if why:
         raise RefusedError(
             f"whether clients lead the group {group} is not known, since {path} is not believed"
-            f" ({why[group]}): {APPLY}"
+            f" ({why[group]}): {_then(why[group])}"
         )
     return found[1] if isinstance(found[1], Node) else None
+
+
+def _then(why: str) -> str:
+    """What to do where something is not believed for this reason."""
+    return MENDED_BY_OTHERS if BEYOND in why else APPLY
 
 
 def refuse_doubted_word(
@@ -225,7 +232,7 @@ def refuse_doubted_word(
     why = doubts(client, layout, above, {path: (path,)})
     if why:
         raise RefusedError(
-            f"what is to be said in {path} would not be believed ({why[path]}): {APPLY}"
+            f"what is to be said in {path} would not be believed ({why[path]}): {_then(why[path])}"
         )
 
 
@@ -237,7 +244,7 @@ def refuse_left_alone(client: SyncClient, layout: Layout, group: str) -> None:
     if why:
         raise RefusedError(
             f"coordinators leave the group {group} alone, and take nothing up that is said of it"
-            f" ({why}): {APPLY}"
+            f" ({why}): {_then(why)}"
         )
 
 
