@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +44,7 @@ def _respond(path: str) -> HttpAnswer:
 
 def test_who_comes_alone_waits_for_nothing() -> None:
     clock = Time()
-    pace = AnswerPace(20, lambda: clock.ns, clock.sleep)
+    pace = AnswerPace(20, 3, lambda: clock.ns, clock.sleep)
     pace.turn()
     clock.ns += 20_000_000
     pace.turn()
@@ -54,12 +55,20 @@ def test_who_comes_alone_waits_for_nothing() -> None:
 
 def test_those_who_come_at_once_go_one_after_the_other() -> None:
     clock = Time()
-    pace = AnswerPace(20, lambda: clock.ns, clock.sleep)
+    pace = AnswerPace(20, 3, lambda: clock.ns, clock.sleep)
     for _ in range(4):
         pace.turn()
     clock.ns += 65_000_000
     pace.turn()
     assert clock.slept == pytest.approx([0.02, 0.04, 0.06, 0.015])
+
+
+def test_more_than_may_wait_go_on_at_once() -> None:
+    clock = Time()
+    pace = AnswerPace(20, 3, lambda: clock.ns, clock.sleep)
+    for _ in range(10):
+        pace.turn()
+    assert clock.slept == pytest.approx([0.02, 0.04, 0.06])
 
 
 @pytest.mark.parametrize(
@@ -85,15 +94,21 @@ def test_many_who_ask_are_answered_at_a_pace(
     assert took_ms >= (ASKED - 1) * every_ms
 
 
-def test_of_too_many_who_are_refused_some_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "REFUSED_MAX", 1)
-    made = HttpServer("127.0.0.1", 0, _respond)
-    made.start()
-    try:
-        with made.places.refusal() as told:
-            assert told
-            assert raw(made, b"GET /nothing HTTP/1.1\r\n\r\n") == b""
-            assert status_of(raw(made, b"GET /live HTTP/1.1\r\n\r\n")) == 200
-        assert status_of(raw(made, b"GET /nothing HTTP/1.1\r\n\r\n")) == 404
-    finally:
-        made.stop()
+@pytest.mark.parametrize("path", ["/live", "/ready"])
+def test_who_asks_beside_many_that_ask_again_at_once_is_answered(
+    server: HttpServer, path: str
+) -> None:
+    """Otherwise a probe would take a healthy process for dead."""
+    request = f"GET {path} HTTP/1.1\r\n\r\n".encode()
+    over = threading.Event()
+
+    def again() -> None:
+        while not over.is_set():
+            raw(server, request)
+
+    with ThreadPoolExecutor(2 * places.PLACES[path]) as asking:
+        for _ in range(2 * places.PLACES[path]):
+            asking.submit(again)
+        answers = [raw(server, request) for _ in range(ASKED)]
+        over.set()
+    assert [status_of(answer) for answer in answers] == [200] * ASKED

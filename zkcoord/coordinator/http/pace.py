@@ -10,17 +10,19 @@ from zkcoord.zk.clock import NS_PER_MS
 
 
 class AnswerPace:
-    """Lets one pass every `every_ms`, at once where nobody came within that time before. Any
-    thread; who must wait holds no lock meanwhile. How many may wait is the owner's to bound.
+    """Lets one pass every `every_ms`, at once where nobody came within that time before. At most
+    `waiting_max` wait: more go on at once. Any thread; who waits holds no lock meanwhile.
     """
 
     def __init__(
         self,
         every_ms: int,
+        waiting_max: int,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._every_ns = every_ms * NS_PER_MS
+        self._most_ns = self._every_ns * waiting_max
         self._clock_ns = clock_ns
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -31,6 +33,8 @@ class AnswerPace:
         with self._lock:
             now = self._clock_ns()
             at = max(now, self._next_ns)
-            self._next_ns = at + self._every_ns
-        if at > now:
+            waits = at - now <= self._most_ns
+            if waits:
+                self._next_ns = at + self._every_ns
+        if waits and at > now:
             self._sleep((at - now) / 1e9)

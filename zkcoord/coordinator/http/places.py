@@ -7,9 +7,9 @@ the address that has most of them. Then it takes a *place* while it is answered:
 path, of which one address gets `PER_ADDRESS` at most. /live and /ready have places of their own, so
 that slow clients of the others never make a healthy process look dead.
 
-Who has a place is answered when its turn comes (`pace`), and so is who is refused, whatever for:
-clients that ask again at once, however many, take no more than a part of the interpreter from the
-thread that decides.
+Before all that whoever asks waits for a turn (`pace`), and so does who is refused, whatever for:
+dozens of clients that ask again at once take no more than a part of the interpreter from the thread
+that decides. A turn takes no place, so who comes between them is only later.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ WAITING_MAX = 128
 PLACES = {"/live": 8, "/ready": 8}
 PLACES_MAX = 32
 PER_ADDRESS_MAX = 16
-EVERY_MS = {"/live": 10, "/ready": 10, "": 20}
+EVERY_MS = {"/live": 5, "/ready": 5, "": 20}
 """Between two answers of a path; "": of all others."""
 
-REFUSED_EVERY_MS, REFUSED_MAX = 20, 64
-"""Of more who are to hear of it at the same time the connection ends without a word."""
+REFUSED_EVERY_MS = 20
+TURNS_MAX = 64
+"""So many wait for a turn of one kind; more go on without."""
 
 
 class Places:
@@ -41,9 +42,8 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
-        self._paces = {kind: AnswerPace(ms) for kind, ms in EVERY_MS.items()}
-        self._refused = AnswerPace(REFUSED_EVERY_MS)
-        self._refused_places = threading.BoundedSemaphore(REFUSED_MAX)
+        self._paces = {kind: AnswerPace(ms, TURNS_MAX) for kind, ms in EVERY_MS.items()}
+        self._refused = AnswerPace(REFUSED_EVERY_MS, TURNS_MAX)
 
     def waits(self, connection: socket.socket, address: str) -> None:
         """A connection was accepted."""
@@ -64,8 +64,9 @@ class Places:
 
     @contextmanager
     def place(self, path: str, address: str) -> Iterator[bool]:
-        """While it is answered, from the moment when it is its turn; False: there is no place."""
+        """While it is answered, once it is its turn; False: there is no place."""
         kind = path if path in PLACES else ""
+        self._paces[kind].turn()
         with self._lock:
             free = self._taken[kind] < PLACES.get(kind, PLACES_MAX) and (
                 kind != "" or self._by_address[kind, address] < PER_ADDRESS_MAX
@@ -74,8 +75,6 @@ class Places:
                 self._taken[kind] += 1
                 self._by_address[kind, address] += 1
         try:
-            if free:
-                self._paces[kind].turn()
             yield free
         finally:
             if free:
@@ -84,14 +83,6 @@ class Places:
                     self._by_address[kind, address] -= 1
                     self._by_address += Counter()  # without the zeros
 
-    @contextmanager
-    def refusal(self) -> Iterator[bool]:
-        """While one who is refused is told so, when it is its turn; False: it is not told."""
-        told = self._refused_places.acquire(blocking=False)
-        try:
-            if told:
-                self._refused.turn()
-            yield told
-        finally:
-            if told:
-                self._refused_places.release()
+    def refuses(self) -> None:
+        """Returns when it is the turn of one who is to hear that it is refused."""
+        self._refused.turn()

@@ -169,10 +169,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             )
 
     def refuse(self, answer: HttpAnswer) -> None:
-        """Say why, in turn; where too many hear of such things already, not even that."""
-        with self.server.places.refusal() as told:
-            if told:
-                self.send_answer(answer)
+        """Say why, in turn."""
+        self.server.places.refuses()
+        self.send_answer(answer)
 
     def send_answer(self, answer: HttpAnswer) -> None:
         """Head and body, and the end of the connection."""
