@@ -6,8 +6,8 @@ are read, after a sync, with the versions of the offsets, and each offset is wri
 read. A member's start moves the version, so either its start is older, and the commit fails, or it
 is newer, and begins at what was committed. Of a group whose leader is a client its state is read,
 too, and must be the same when they are stored; a member's commit is fenced there by the state by
-which it may, and by who serves it, and who registers beside it is no matter: nothing is assigned to
-those while clients lead.
+which it may, and by who serves it. Who registers beside it is no matter, for nothing is assigned to
+those while clients lead; but old consumers help themselves: what one of them owns is not stored.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class MemberlessCommits:
 
         for _ in range(TRIES_MAX):
             client.sync()
-            ids = [] if self._by_member else [lay.ids(self._group) for lay in LAYOUTS.values()]
+            ids = self._where_others_are(part)
             partitions = [TopicPartition(*tp) for tp in part]
             reads: list[Read] = [
                 *(GetChildren(path) for path in ids),
@@ -151,7 +151,7 @@ class MemberlessCommits:
             secret = hidden(reads, answers)
             if secret:
                 return refused(not_let(secret))
-            members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
+            members = self._others(client, part, answers[: len(ids)])
             if self._by_member is not None:
                 *answers, presence = answers
                 if not _is_served(presence, self._by_member.session):
@@ -190,6 +190,31 @@ class MemberlessCommits:
             self._made.clear()
         why = OVERTAKEN if isinstance(result, Rejected) else ""
         return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
+
+    def _where_others_are(self, part: Sequence[ModelPartition]) -> list[str]:
+        """What says by its children who is in the group, or who may own some of these beside a
+        member.
+        """
+        if self._by_member is None:
+            return [layout.ids(self._group) for layout in LAYOUTS.values()]
+        topics = sorted({tp.topic for tp in part})
+        return [lay.owner_topic(self._group, one) for lay in LAYOUTS.values() for one in topics]
+
+    def _others(
+        self, client: SyncClient, part: Sequence[ModelPartition], answers: Sequence[ReadAnswer]
+    ) -> list[str]:
+        """Who is there, or owns some of these as long as its session lives, by what was found where
+        others are.
+        """
+        found = [name for one in answers if isinstance(one, Children) for name in one.names]
+        if self._by_member is None or not found:
+            return found
+        paths = [lay.owner(self._group, tp) for lay in LAYOUTS.values() for tp in part]
+        return [
+            node.data.decode(errors="replace")
+            for node in client.read([GetData(path) for path in paths])
+            if isinstance(node, Node) and node.stat.ephemeral_owner
+        ]
 
     def _no_longer(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone:
         return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))

@@ -106,3 +106,26 @@ def test_who_registers_beside_clients_that_lead_is_not_in_the_way_of_their_commi
         assert refused is not None and refused.outcome is CommitOutcome.GROUP_ALIVE
     for one in (gateway, other):
         disconnect(one)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_what_somebody_owns_beside_clients_that_lead_is_not_stored(
+    zk_hosts: str, layout: Layout
+) -> None:
+    """Old consumers help themselves, and their offsets would go back."""
+    paths = ClassicPaths(LAY)
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), makepath=True)
+    gateway.create(paths.presence("g", "m"), ephemeral=True, makepath=True)
+    other.create(layout.owner("g", TopicPartition("t", 1)), b"old-0", ephemeral=True, makepath=True)
+    other.create(layout.owner("g", TopicPartition("t", 2)), b"junk-0", makepath=True)
+    by = ByMember("m", 0, gateway.client_id[0])
+    wanted = commit(3, "")
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        refused = commits.store(client, wanted, [TopicPartition("t", 1)])
+        assert refused is not None and refused.outcome is CommitOutcome.GROUP_ALIVE
+        others = [TopicPartition("t", 0), TopicPartition("t", 2)]
+        assert commits.store(client, wanted, others) is None
+    for one in (gateway, other):
+        disconnect(one)

@@ -128,6 +128,7 @@ class ClassicGroups:
             freed,
             fenced,
             self._figures.wall_clock,
+            reads_max=reads_max,
         )
         self._registered = registered
         self._options = options
@@ -162,10 +163,8 @@ class ClassicGroups:
 
     def may_lead(self, name: str) -> bool:
         """Whether one of these may have members, as far as is known yet."""
-        if not self._has_begun:
-            return not self._written.are_open
         group = self._groups.get(name)
-        return group is not None and group.members > 0
+        return self._written.may_have_members(name) or (group is not None and group.members > 0)
 
     @property
     def names(self) -> list[str]:
@@ -366,12 +365,14 @@ class ClassicGroups:
             group, proof, request = answers
             if self._confirming.pop(name, None) is None:
                 return
-            may = isinstance(group, Missing)
-            if isinstance(proof, Node) and isinstance(request, Node):
-                may = may or proof.stat.mzxid == request.stat.czxid
-            if may:
-                return self._serve(ticket, ask, True)
             code = WireCode.GROUP_AUTHORIZATION_FAILED
+            if isinstance(group, Missing):
+                return self._serve(ticket, ask, True)
+            if isinstance(proof, Node) and isinstance(request, Node):
+                if proof.stat.mzxid == request.stat.czxid:
+                    return self._serve(ticket, ask, True)
+                if proof.stat.mzxid > request.stat.czxid:  # of another one who may
+                    code = WireCode.COORDINATOR_LOAD_IN_PROGRESS
             return self._reply(ticket, classic_refusal(ask.request, code))
 
         paths, group = self._paths, ask.group

@@ -33,12 +33,16 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.registration import is_somebodys
 
+LOOKED_AT_ONCE = 50
+"""Registrations, of which each may be as long as a node can be."""
+
 
 @dataclass
 class Edge:
     """Of one connection of a term. `reply(ticket, answer)` answers a request, `touched` is told of
     which group something has happened, `freed` of which it is written that no client leads it any
-    more, `fenced` that another coordinator leads. `wall_clock` is for people.
+    more, `fenced` that another coordinator leads. `wall_clock` is for people; `reads_max`: so many
+    reads make an answer that is taken.
     """
 
     port: Port
@@ -53,6 +57,7 @@ class Edge:
     fenced: Callable[[str], None]
     wall_clock: Callable[[], int]
     dead: bool = False
+    reads_max: int = READS_PER_REQUEST_MAX
 
     def wall_ms(self, at_ms: int) -> int:
         """A time of `clock`, for people."""
@@ -110,7 +115,7 @@ class Edge:
         def look(names: list[str], others: bool) -> None:
             if not others or not names:
                 return then(others)
-            part = names[:READS_PER_REQUEST_MAX]
+            part = names[: min(self.reads_max, LOOKED_AT_ONCE)]
 
             def read(result: ReadResult) -> None:
                 if isinstance(result, ReadDone) and not self.dead:

@@ -27,7 +27,9 @@ from zkcoord.zk.port import (
     Node,
     Read,
     ReadAnswer,
+    Rejected,
     SetData,
+    ZkError,
 )
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.documents import ClassicRound, decode_round, decode_state, encode_state
@@ -70,6 +72,7 @@ class WrittenGroups:
         self.are_open = False
         self._was_open = ""
         self._left_alone: dict[str, str] = {}
+        self._unsettled: set[str] | None = None  # None: nobody knows yet which there are
         self._look_again_ms: int | None = None
         self._looks = False
 
@@ -77,6 +80,12 @@ class WrittenGroups:
     def left_alone(self) -> int:
         """How many groups are."""
         return len(self._left_alone)
+
+    def may_have_members(self, group: str) -> bool:
+        """Whether its state may name some, though it is not served: it was not read yet, or not
+        taken back.
+        """
+        return self._unsettled is None or group in self._unsettled
 
     def leaves_alone(self, group: str) -> bool:
         """Whether others than coordinators may write what is said of it."""
@@ -88,7 +97,9 @@ class WrittenGroups:
         """
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            self._next([n for n in names_in(answers[0]) if names.is_group(n)], read)
+            found = [n for n in names_in(answers[0]) if names.is_group(n)]
+            self._unsettled = set(found)
+            self._next(found, read)
 
         def read() -> None:
             self._looked()
@@ -172,10 +183,12 @@ class WrittenGroups:
         if why:
             if isinstance(decided, Malformed) or (decided is not None and decided.members):
                 self._write(group, _nobody_in(state))  # members of the other kind may come
+            elif not isinstance(state, Denied):
+                self._settled(group)
             return self._leave_alone(group, why)
         was_open = self._left_alone.pop(group, "") or self._was_open
         if was_open and all(isinstance(a, Missing) for a in (state, since, blobs, presence)):
-            return None  # it was deleted
+            return self._settled(group)  # it was deleted
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         if isinstance(decided, Malformed) or (decided is not None and was_open):
             # members come anew
@@ -184,12 +197,16 @@ class WrittenGroups:
             decided, told = _nobody_in(state), ClassicRound(-1)
             if was_open:
                 self._write(group, decided)
+            else:
+                self._settled(group)
         elif decided is not None and _is_untold(decided, presence) and others_in(ids):
             # who led before wrote its first generation, and could not look whether anybody is
             # registered before it had told its members
             decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
             self._write(group, decided)
+        else:
+            self._settled(group)
         for answer in answers:
             if isinstance(answer, Denied):
                 where, refusal = self._paths.group(group), answer.error.value
@@ -214,8 +231,18 @@ class WrittenGroups:
         self._strange(Malformed("client-led group", group, why))
 
     def _write(self, group: str, state: ClassicState) -> None:
+        def ended(refused: Rejected | None) -> None:
+            if refused is None or refused.error is ZkError.NO_NODE:
+                self._settled(group)
+                self._edge.freed(group)
+
         written = SetData(self._paths.state(group), encode_state(state), -1)
-        self._edge.write([written], lambda refused: self._edge.freed(group))
+        self._edge.write([written], ended)
+
+    def _settled(self, group: str) -> None:
+        """What its state says is served, or is nobody."""
+        if self._unsettled is not None:
+            self._unsettled.discard(group)
 
 
 def _is_untold(decided: ClassicState, presence: ReadAnswer) -> bool:
