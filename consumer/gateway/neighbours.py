@@ -37,6 +37,7 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.znodes.gateway_nodes import (
+    NODES_READ_MAX,
     AnnouncedGateway,
     announced,
     encode_gateway,
@@ -49,6 +50,10 @@ log = logging.getLogger(__name__)
 
 GATEWAYS_MAX = 100
 SAID_MAX = 100
+NAMED_MAX = 5
+READ_AT_ONCE = 50
+
+Said = AnnouncedGateway | Malformed
 
 
 def differing(options: Mapping[str, str], other: AnnouncedGateway) -> list[str]:
@@ -101,7 +106,8 @@ class Neighbours:
     def fired(self, event: Fired) -> None:
         """See `UsesSession`."""
         if event.path == self._layout.gateways and self._port is not None:
-            look = self._announce if self._has_no_number else self._look
+            again, self._has_no_number = self._has_no_number, False
+            look = self._announce if again else self._look
             look(self._port)
 
     def _announce(self, port: Port) -> None:
@@ -157,36 +163,47 @@ class Neighbours:
             if isinstance(result, ReadDone):
                 answer = result.answers[0]
                 names = answer.names if isinstance(answer, Children) else ()
-                self._read(port, tuple(n for n in names if n != self._node)[:GATEWAYS_MAX])
+                self._read(port, tuple(n for n in names if n != self._node)[:NODES_READ_MAX])
 
         port.read([GetChildren(self._layout.gateways)], listed)
 
-    def _read(self, port: Port, names: tuple[str, ...]) -> None:
+    def _read(self, port: Port, names: tuple[str, ...], found: tuple[Said, ...] = ()) -> None:
+        """In parts: a node may be long, and need be no gateway's."""
+        part, later = names[:READ_AT_ONCE], names[READ_AT_ONCE:]
+        if not part:
+            return self._heard(found)
+
         def read(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
                 return
-            nodes = dict(zip(names, result.answers, strict=True))
-            found = [
+            nodes = dict(zip(part, result.answers, strict=True))
+            more = tuple(
                 announced(name, answer.data, answer.stat.ephemeral_owner)
                 for name, answer in nodes.items()
                 if isinstance(answer, Node)
-            ]
-            for one in found:
-                if isinstance(one, Malformed):
-                    where = shown(f"{self._layout.gateways}/{one.name}")
-                    self._say(f"clients are not told of a gateway by {where}: {one.reason}")
-            there = tuple(one for one in found if isinstance(one, AnnouncedGateway))
-            for one in there:
-                if not is_host(one.host):
-                    self._say(
-                        f"clients are not told of a gateway at {shown(one.host)}, which is no host:"
-                        " begin it again with another --advertise"
-                    )
-            self._tell(tuple(one for one in there if is_host(one.host)))
+            )
+            self._read(port, later, found + more)
 
-        if not names:
-            return self._tell(())
-        return port.read([GetData(f"{self._layout.gateways}/{name}") for name in names], read)
+        return port.read([GetData(f"{self._layout.gateways}/{name}") for name in part], read)
+
+    def _heard(self, found: tuple[Said, ...]) -> None:
+        bad = [one for one in found if isinstance(one, Malformed)]
+        for one in bad[:NAMED_MAX]:
+            where = shown(f"{self._layout.gateways}/{one.name}")
+            self._say(f"clients are not told of a gateway by {where}: {one.reason}")
+        if len(bad) > NAMED_MAX:
+            self._say(
+                f"there are more nodes below {self._layout.gateways} that no gateway made: delete"
+                " them"
+            )
+        there = [one for one in found if isinstance(one, AnnouncedGateway)]
+        for gateway in there:
+            if not is_host(gateway.host):
+                self._say(
+                    f"clients are not told of a gateway at {shown(gateway.host)}, which is no host:"
+                    " begin it again with another --advertise"
+                )
+        self._tell(tuple(gateway for gateway in there if is_host(gateway.host))[:GATEWAYS_MAX])
 
     def _tell(self, others: tuple[AnnouncedGateway, ...]) -> None:
         # what has this one's address is what it left behind, or will soon be gone; unless it is new

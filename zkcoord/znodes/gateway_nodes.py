@@ -46,6 +46,9 @@ PORT_MAX = 65_535
 INSTANCE_DIGITS = 32
 OPTION_DIGITS = 16
 OPTIONS_MAX = 50
+NODES_READ_MAX = 5_000
+"""Below the gateways' parent, whoever made them."""
+
 IN_KAFKA_CHARS_MAX = 8_000
 
 _UNNAMED = re.compile(r"client-[0-9a-f]{32}")

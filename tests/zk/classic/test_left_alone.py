@@ -79,11 +79,12 @@ class Guarded(ServedSide):
             for tree in {id(t): t for t in (server.tree, self.zk.tree)}.values():
                 tree.nodes[path] = tree.nodes[path]._replace(acl=acl)
 
-    def lead(self) -> None:
-        """A term begins."""
+    def lead(self, delay_ms: int = 0) -> None:
+        """A term begins; with a delay, nothing has been answered yet."""
         if self.groups is not None:
             self.groups.lost()
         self.port = SlowPort(self.coordinator)
+        self.port.delay_ms = delay_ms
         self.groups = self.made(self.port, roles=ROLES, freed=self.freed.append)  # type: ignore[arg-type]
         found = self.groups._written._found
 
@@ -93,7 +94,8 @@ class Guarded(ServedSide):
 
         self.groups._written._found = take
         self.groups.begin()
-        self.settle()
+        if not delay_ms:
+            self.settle()
 
     def passes(self, ms: int) -> None:
         """Time passes; the loop looks at its timer often."""
@@ -181,3 +183,27 @@ def test_clients_that_have_heard_of_their_generation_keep_it() -> None:
     assert side.view().phase is ClassicPhase.COMPLETING
     side.restart()
     assert side.view().state.members
+
+
+def test_until_a_state_is_taken_back_its_members_may_be_there() -> None:
+    """Whoever registers meanwhile would be assigned what these still commit."""
+    side = Guarded()
+    side.make("g", *[f"g{n:03}" for n in range(3 * GROUPS_PER_READ)])
+    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    led = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
+    side.set(PATHS.state("g"), encode_state(led))
+    side.close()
+    side.may(PATHS.groups, (OPEN,))
+    side.lead(20)
+    assert side.groups is not None
+    window_ms = 0
+    for _ in range(2_000):
+        state = decode_state("g", side.data(PATHS.state("g")) or b"")
+        assert isinstance(state, ClassicState)
+        if not state.members:
+            break
+        assert side.groups.may_lead("g")
+        window_ms += 1
+        side.kernel.run_until(side.kernel.now + 1)
+    side.passes(1_000)
+    assert window_ms > 20 and not side.groups.may_lead("g") and "g" in side.freed

@@ -5,7 +5,7 @@ gateways are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -240,6 +240,34 @@ def test_what_stays_without_its_maker_is_no_gateway(
         client.delete(f"{LAY.gateways}/gateway-0000000001")
         wait_until(lambda: one.known, WAIT_S, "a number of its own")
         assert [(g.host, g.port) for g in one.known or ()] == [("gw", 9192)]
+
+
+def test_gateways_that_have_waited_for_a_number_announce_themselves_once(
+    zk_hosts: str, client: KazooClient
+) -> None:
+    """Their own nodes tell them that something has changed, too."""
+    client.create(f"{LAY.gateways}/gateway-0000000001", b"{}", makepath=True)
+    ports = (9192, 9292, 9392)
+    with ExitStack() as stack:
+        there = [stack.enter_context(gateway(zk_hosts, port)) for port in ports]
+        for one in there:
+            wait_until(lambda one=one: one.neighbours._has_no_number, WAIT_S, "no number")  # type: ignore[misc]
+        client.delete(f"{LAY.gateways}/gateway-0000000001")
+        for one in there:
+            wait_until(lambda one=one: len(one.known or ()) == 3, WAIT_S, "all")  # type: ignore[misc]
+        assert len(client.get_children(LAY.gateways)) == 3
+
+
+def test_a_crowd_of_nodes_that_are_no_gateways_hides_none(
+    zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.ensure_path(LAY.gateways)
+    for number in range(300):
+        client.create(f"{LAY.gateways}/gateway-{number:010}x", encode_gateway("evil", 1))
+        client.create(f"{LAY.gateways}/gateway-{number:010}", encode_gateway("evil", 1))
+    with gateway(zk_hosts) as one, gateway(zk_hosts, 9292) as other:
+        wait_until(lambda: len(one.known or ()) == 2 == len(other.known or ()), WAIT_S, "both")
+    assert caplog.text.count("clients are not told of a gateway by") < 20
 
 
 def test_gateways_with_other_options_are_named(
