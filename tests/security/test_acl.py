@@ -110,7 +110,7 @@ def test_texts_name_principals() -> None:
         (f"{ONE};{TWO}", TWO, "", "members names nobody but coordinators"),
         ("ip:10.0.0.1", "ip:10.0.0.1", "", "all consumers may do everything"),
         (ONE, "sasl:a", ONE, "readers names nobody but coordinators"),
-        (ONE, "digst:app:secret", "", "'digst:app' .*no such scheme: write sasl, x509"),
+        (ONE, "digst:app:secret", "", "'digst:app' .*no such scheme: did you mean digest"),
         ("Digest:c:secret", "sasl:a", "", "no such scheme"),
         (ONE, "digest:app:secret", "", "openssl dgst -binary -sha1 | base64"),
         (ONE, "digest:app:c2VjcmV0", "", "base64 of 20 bytes and not the password"),
@@ -118,7 +118,6 @@ def test_texts_name_principals() -> None:
         (ONE, "ip:10.0.0.300", "", "no address"),
         (ONE, "ip:10.0.0.0/33", "", "no address"),
         (ONE, "ip:10.0.0.0/255.0.0.0", "", "no address"),
-        (ONE, "x509:app", "", "no certificate's subject"),
         (ONE, "sasl:a", "world:all", "everybody is world:anyone"),
     ],
 )
@@ -134,6 +133,14 @@ def test_coordinators_have_two_passwords_while_one_is_exchanged_and_may_be_membe
     both = f"{ONE};{TWO}"
     found = roles(both, f"digest:{hashed('app')};{ONE};sasl:c", f"{TWO};ip:::1/64", NAMES)
     assert [len(who) for who in (found.coordinators, found.members, found.readers)] == [2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "who", ["x509:spiffe://prod/app", "x509:app.example.com", "shop:bob", "sasl:app/h@REALM"]
+)
+def test_who_may_be_known_to_a_server_is_taken(who: str) -> None:
+    """By a certificate's alternative name, or by a provider that was plugged in."""
+    assert str(roles("sasl:coord", who, "", NAMES).members[0]) == who
 
 
 def test_an_acl_beside_its_place_is_told() -> None:

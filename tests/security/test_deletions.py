@@ -39,12 +39,11 @@ def paths(rig: Rig) -> ClassicPaths:
     """Of a group that clients have led, as a coordinator makes it; one that leads."""
     closed(rig)
     found = ClassicPaths(rig.layout)
-    said = {
-        found.state(GROUP): encode_state(EMPTY),
-        found.round(GROUP): encode_round(ClassicRound()),
-    }
-    for path in (found.group(GROUP), found.state(GROUP), found.round(GROUP)):
-        rig.zk.create(path, said.get(path, b""), acl=acl_of("r"))
+    said = dict.fromkeys(found.parts(GROUP), b"")
+    said[found.state(GROUP)] = encode_state(EMPTY)
+    said[found.round(GROUP)] = encode_round(ClassicRound())
+    for path, data in said.items():
+        rig.zk.create(path, data, acl=acl_of("r"))
     rig.coordinator()
     return found
 

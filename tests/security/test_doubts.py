@@ -15,6 +15,7 @@ from tests.protocol.rig import GROUP, Rig
 from tests.security.older import BOTH, OPEN, acl_of
 from tests.security.principals import PASSWORDS, flags
 from zkcoord.cli.main import main
+from zkcoord.zk.acl import audit as audit_module
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.acl.table import MATRIX
 from zkcoord.zk.port import AclEntry
@@ -217,3 +218,20 @@ def test_every_place_where_only_coordinators_write_is_a_word_or_says_nothing() -
         *("leader", "mode", "request", "gateway", "source of topics", "topic", "broker", "pin"),
         "state of a client-led group",
     }
+
+
+@DRAFT
+def test_where_there_are_more_than_are_looked_at_it_is_said(
+    rig: Rig, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there would be believed from then on, and named by nobody."""
+    monkeypatch.setattr(audit_module, "CHILDREN_LISTED_MAX", 3)
+    rig.zk.create("/zkcoord", b"", acl=acl_of("r"))
+    rig.zk.create(rig.layout.gateways, b"", acl=OPEN)
+    for number in range(4):
+        rig.zk.create(f"{rig.layout.gateways}/junk-{number}", b"", acl=acl_of("r"))
+    status, _, said = apply(rig, capsys, "--execute")
+    assert status == 1 and "there are more than were looked at" in said
+    rig.zk.delete(f"{rig.layout.gateways}/junk-0")
+    status, _, said = apply(rig, capsys, "--execute")
+    assert status == 0, said

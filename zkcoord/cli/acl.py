@@ -17,7 +17,7 @@ from zkcoord.config.sources import add_flags, resolve
 from zkcoord.errors import ConfigurationError, RefusedError, ZkcoordError
 from zkcoord.terminal import out, printable
 from zkcoord.words import counted
-from zkcoord.zk.acl.audit import AclAudit, audit
+from zkcoord.zk.acl.audit import CHILDREN_LISTED_MAX, AclAudit, audit
 from zkcoord.zk.acl.client import AclClient
 from zkcoord.zk.acl.doubts import AclDoubt, AclDoubts, DoubtKind
 from zkcoord.zk.acl.table import Roles
@@ -189,6 +189,7 @@ def _apply(
     not come to an end.
     """
     denied = run.denied
+    left_off = found.left_off
     for _ in range(PASSES_MAX):
         run.doubts.look(found)
         paths = [finding.path for finding in found.findings if finding.path not in denied]
@@ -211,6 +212,12 @@ def _apply(
     if denied:
         raise RefusedError(
             f"{_denied(denied)}; {counted(run.changed, 'other', 'was')} changed: {GIVE}"
+        )
+    if left_off or found.left_off:
+        raise RefusedError(
+            f"{counted(run.changed, 'node', 'was')} changed, and there are more than were looked"
+            f" at ({NODES_MAX} in all, below each {CHILDREN_LISTED_MAX}), which may be believed"
+            " from now on: delete what is nobody's, and repeat this"
         )
 
 

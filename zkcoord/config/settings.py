@@ -373,10 +373,10 @@ def _roles(settings: Settings) -> Roles | None:
 
 def _is_coordinator(settings: Settings, zk: ZkOptions) -> None:
     """Refuse a coordinator that is a member or reader only: it may not use what it makes."""
-    if zk.tls is not None and zk.tls.cert:
-        return  # it is the certificate's subject as well
+    if zk.roles is None or zk.may_be_known_otherwise(zk.roles) or (zk.digest and zk.sasl):
+        return
     mine = principal_of(zk.digest, zk.sasl)
-    if zk.roles is not None and mine in zk.roles.all and mine not in zk.roles.coordinators:
+    if mine in zk.roles.all and mine not in zk.roles.coordinators:
         coordinators, members, _ = (settings.where(name) for name in ROLES)
         raise ConfigurationError(
             f"this coordinator has the credentials of {shown(str(mine))}, which {coordinators}"

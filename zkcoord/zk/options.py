@@ -218,19 +218,20 @@ class ZkOptions:
         """
         if self.digest is not None:
             mine = principal_of(self.digest, None)
-            if mine not in roles.all and not self._may_be_known_otherwise(roles):
+            if mine not in roles.all and not self.may_be_known_otherwise(roles):
                 raise ConfigurationError(
                     "none of the principals that are given access is the digest user"
                     f" {self.digest.username!r} with this password: correct the hash"
                     " (docs/security.md says how it is made), or the password"
                 )
-        elif self.sasl is None and not self._may_be_known_otherwise(roles):
+        elif self.sasl is None and not self.may_be_known_otherwise(roles):
             raise ConfigurationError(
                 "access is given to certain principals, and this client has no credentials to be"
                 " one of them: give it a user and a password, SASL, or a TLS certificate"
             )
 
-    def _may_be_known_otherwise(self, roles: Roles) -> bool:
+    def may_be_known_otherwise(self, roles: Roles) -> bool:
+        """Whether ZooKeeper may take this client for somebody beside whom it says that it is."""
         return bool(self.tls and self.tls.cert) or any(
             p.scheme not in ("digest", "sasl", "x509") for p in roles.all
         )

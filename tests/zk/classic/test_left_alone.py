@@ -8,7 +8,10 @@ from typing import Any
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.sim.rights import OPEN, ROLES
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
+from zkcoord.core.classic.requests import ClassicDelete
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.core.error_codes import WireCode
+from zkcoord.core.model import Malformed
 from zkcoord.zk.classic.finding import GROUPS_PER_READ, LOOK_AGAIN_MS
 from zkcoord.zk.classic.served_group import Found
 from zkcoord.zk.port import (
@@ -17,10 +20,19 @@ from zkcoord.zk.port import (
     Change,
     Create,
     Fired,
+    Op,
     Read,
     ReadResult,
+    SetData,
 )
-from zkcoord.znodes.classic.documents import decode_state, encode_state
+from zkcoord.znodes.classic.documents import (
+    ClassicAsk,
+    decode_answer,
+    decode_state,
+    encode_ask,
+    encode_state,
+)
+from zkcoord.znodes.classic.paths import request_name
 from zkcoord.znodes.paths import Layout
 
 MINUTE_MS = 60_000
@@ -33,6 +45,8 @@ class SlowPort:
     def __init__(self, port: Any) -> None:
         self.port = port
         self.delay_ms = self.reads = self.under_way = self.most = 0
+        self.reads_wait = False
+        self._waiting: list[Callable[[], None]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.port, name)
@@ -40,7 +54,16 @@ class SlowPort:
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
         self.reads += len(reads)
-        self.port.read(reads, done)
+        if self.reads_wait:
+            self._waiting.append(lambda: self.port.read(reads, done))
+        else:
+            self.port.read(reads, done)
+
+    def go_on(self) -> None:
+        """What waits is read."""
+        self.reads_wait, waiting, self._waiting = False, self._waiting, []
+        for one in waiting:
+            one()
 
     def acls(self, paths: Sequence[str], done: Callable[[AclsResult], None]) -> None:
         """See `Port`."""
@@ -207,3 +230,30 @@ def test_until_a_state_is_taken_back_its_members_may_be_there() -> None:
         side.kernel.run_until(side.kernel.now + 1)
     side.passes(1_000)
     assert window_ms > 20 and not side.groups.may_lead("g") and "g" in side.freed
+
+
+def test_a_deletion_is_for_who_may_write_what_members_may_not() -> None:
+    """Where somebody else who may has written there since, it is to be asked again."""
+    side = Guarded()
+    side.make("g")
+    side.close()
+    side.lead()
+    ask = encode_ask(ClassicAsk("g", ClassicDelete()))[0]
+
+    def answered(*ops: Op, later: bool = False) -> WireCode:
+        path = PATHS.request(request_name("g"))
+        if later:
+            side.port.reads_wait = True
+        side.write([*ops, Create(path, ask, ephemeral=True)])
+        if later:
+            side.set(PATHS.proof("g"), b"")
+            side.port.go_on()
+        side.settle()
+        found = decode_answer(path, side.data(path) or b"")
+        assert found is not None and not isinstance(found, Malformed)
+        return found.code
+
+    proof = SetData(PATHS.proof("g"), b"", -1)
+    assert answered() is WireCode.GROUP_AUTHORIZATION_FAILED
+    assert answered(proof, later=True) is WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert answered(proof) is WireCode.NONE

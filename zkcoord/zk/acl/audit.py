@@ -28,7 +28,7 @@ from .client import AclClient
 from .table import Roles, is_masked, letters
 
 ROOTS = tuple(sorted({CONSUMERS, *(parents(layout.leader)[0] for layout in LAYOUTS.values())}))
-CHILDREN_LISTED_MAX = 20_000
+CHILDREN_LISTED_MAX = 200_000
 LOOKED_AT_ONCE = 1_000
 HASH_CHARS_SHOWN = 4
 WHO_CAN = "so that only who made it, or ZooKeeper's superuser, can delete or mend it"

@@ -1,11 +1,13 @@
 """Whom an ACL of ZooKeeper can name. What no server can know, or nobody can be, is refused where it
-is said: ZooKeeper takes most of it, and then the node is nobody's.
+is said: ZooKeeper takes most of it, and then the node is nobody's. Schemes that are like none of
+ZooKeeper's own may be of a provider that was plugged in.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import ipaddress
 from collections.abc import Sequence
 
@@ -19,8 +21,9 @@ SCHEMES = ("sasl", "x509", "digest", "ip", "world", "auth")
 
 def unfit(scheme: str, who: str, hashes_bytes: Sequence[int] = (HASH_BYTES,)) -> str:
     """Why nobody is this, with what to write; "": somebody can be. The id is not quoted."""
-    if scheme not in SCHEMES:
-        return f"ZooKeeper has no such scheme: write {', '.join(SCHEMES[:-2])}"
+    meant = difflib.get_close_matches(scheme, SCHEMES, n=1)
+    if scheme not in SCHEMES and meant:
+        return f"ZooKeeper has no such scheme: did you mean {meant[0]}?"
     if scheme == "digest" and not _is_hashed(who, hashes_bytes):
         return (
             "a digest is NAME:HASH, the hash base64 of 20 bytes and not the password: make it with"
@@ -28,8 +31,6 @@ def unfit(scheme: str, who: str, hashes_bytes: Sequence[int] = (HASH_BYTES,)) ->
         )
     if scheme == "ip" and not _is_network(who):
         return "that is no address: write ip:ADDRESS or ip:ADDRESS/BITS"
-    if scheme == "x509" and "=" not in who:
-        return "that is no certificate's subject: write it as in x509:CN=app,O=shop"
     if scheme == "world" and who != EVERYBODY:
         return f"everybody is world:{EVERYBODY}"
     return ""
