@@ -82,6 +82,7 @@ def test_a_coordinator_with_the_credentials_of_a_member_is_refused(
         )
 
     settled("coord", COORDINATORS, MEMBERS)
+    settled("app", f"{COORDINATORS};ip:10.0.0.1", MEMBERS)
     for user in ("app", "viewer"):
         with pytest.raises(
             ConfigurationError, match=f"of 'digest:{user}'.*does not name"

@@ -373,7 +373,7 @@ def _roles(settings: Settings) -> Roles | None:
 
 def _is_coordinator(settings: Settings, zk: ZkOptions) -> None:
     """Refuse a coordinator that is a member or reader only: it may not use what it makes."""
-    if zk.roles is None or zk.may_be_known_otherwise(zk.roles) or (zk.digest and zk.sasl):
+    if zk.roles is None or zk.may_be_known_otherwise(zk.roles):
         return
     mine = principal_of(zk.digest, zk.sasl)
     if mine in zk.roles.all and mine not in zk.roles.coordinators:
