@@ -90,6 +90,7 @@ class Neighbours:
         self._port: Port | None = None
         self._node = ""
         self._has_no_number = False
+        self._looks = self._looks_again = False
         self._known: tuple[AnnouncedGateway, ...] = ()
         self._said: set[str] = set()
 
@@ -97,6 +98,8 @@ class Neighbours:
         """See `UsesSession`."""
         if new:
             self._node = ""
+        self._port = port
+        self._has_no_number = self._looks = self._looks_again = False
         port.watch(self._layout.gateways, WatchMode.PERSISTENT, lambda result: None)
         if self._node:
             return self._look(port)
@@ -138,7 +141,12 @@ class Neighbours:
         port.multi([node], answered)
 
     def _look(self, port: Port) -> None:
+        """One look at a time: an older one that ends later would tell of what was."""
         self._port = port
+        if self._looks:
+            self._looks_again = True
+            return None
+        self._looks = True
         if self._roles is None:
             return self._list(port)
         roles, gateways = self._roles, self._layout.gateways
@@ -152,7 +160,7 @@ class Neighbours:
             wrong = belief.closed(paths[1], above) or belief.closed(paths[2], node)
             if wrong:
                 self._say(f"other gateways are not believed: {wrong}")
-                self._tell(())
+                self._looked(port, ())
             else:
                 self._list(port)
 
@@ -171,7 +179,7 @@ class Neighbours:
         """In parts: a node may be long, and need be no gateway's."""
         part, later = names[:READ_AT_ONCE], names[READ_AT_ONCE:]
         if not part:
-            return self._heard(found)
+            return self._heard(port, found)
 
         def read(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
@@ -186,7 +194,7 @@ class Neighbours:
 
         return port.read([GetData(f"{self._layout.gateways}/{name}") for name in part], read)
 
-    def _heard(self, found: tuple[Said, ...]) -> None:
+    def _heard(self, port: Port, found: tuple[Said, ...]) -> None:
         bad = [one for one in found if isinstance(one, Malformed)]
         for one in bad[:NAMED_MAX]:
             where = shown(f"{self._layout.gateways}/{one.name}")
@@ -203,7 +211,14 @@ class Neighbours:
                     f"clients are not told of a gateway at {shown(gateway.host)}, which is no host:"
                     " begin it again with another --advertise"
                 )
-        self._tell(tuple(gateway for gateway in there if is_host(gateway.host))[:GATEWAYS_MAX])
+        others = tuple(gateway for gateway in there if is_host(gateway.host))
+        self._looked(port, others[:GATEWAYS_MAX])
+
+    def _looked(self, port: Port, others: tuple[AnnouncedGateway, ...]) -> None:
+        again, self._looks, self._looks_again = self._looks_again, False, False
+        self._tell(others)
+        if again:
+            self._look(port)
 
     def _tell(self, others: tuple[AnnouncedGateway, ...]) -> None:
         # what has this one's address is what it left behind, or will soon be gone; unless it is new

@@ -33,6 +33,7 @@ from zkcoord.zk.port import (
     Children,
     Committed,
     Create,
+    Denied,
     GetChildren,
     GetData,
     Missing,
@@ -210,10 +211,11 @@ class MemberlessCommits:
         if self._by_member is None or not found:
             return found
         paths = [lay.owner(self._group, tp) for lay in LAYOUTS.values() for tp in part]
+        owners = client.read([GetData(path) for path in paths])
         return [
-            node.data.decode(errors="replace")
-            for node in client.read([GetData(path) for path in paths])
-            if isinstance(node, Node) and node.stat.ephemeral_owner
+            one.data.decode(errors="replace") if isinstance(one, Node) else path
+            for path, one in zip(paths, owners, strict=True)
+            if isinstance(one, Denied) or (isinstance(one, Node) and one.stat.ephemeral_owner)
         ]
 
     def _no_longer(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone:

@@ -236,6 +236,8 @@ class WrittenGroups:
                 self._settled(group)
                 self._edge.freed(group)
 
+        if self._unsettled is not None:
+            self._unsettled.add(group)
         written = SetData(self._paths.state(group), encode_state(state), -1)
         self._edge.write([written], ended)
 
