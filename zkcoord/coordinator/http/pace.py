@@ -11,7 +11,8 @@ from zkcoord.zk.clock import NS_PER_MS
 
 class AnswerPace:
     """Lets one pass every `every_ms`, at once where nobody came within that time before. At most
-    `waiting_max` wait: more go on at once. Any thread; who waits holds no lock meanwhile.
+    `waiting_max` wait for that: one more waits as long as the last of them, and does not pass, so
+    that it asks no more often than they do. Any thread; who waits holds no lock meanwhile.
     """
 
     def __init__(
@@ -28,13 +29,14 @@ class AnswerPace:
         self._lock = threading.Lock()
         self._next_ns = clock_ns()
 
-    def turn(self) -> None:
-        """Return when it is the caller's turn."""
+    def turn(self) -> bool:
+        """Return when it is the caller's turn; False: too many are before it."""
         with self._lock:
             now = self._clock_ns()
             at = max(now, self._next_ns)
-            waits = at - now <= self._most_ns
-            if waits:
+            passes = at - now <= self._most_ns
+            if passes:
                 self._next_ns = at + self._every_ns
-        if waits and at > now:
-            self._sleep((at - now) / 1e9)
+        if at > now:
+            self._sleep(min(at - now, self._most_ns) / 1e9)
+        return passes

@@ -9,7 +9,11 @@ that slow clients of the others never make a healthy process look dead.
 
 Before all that whoever asks waits for a turn (`pace`), and so does who is refused, whatever for:
 dozens of clients that ask again at once take no more than a part of the interpreter from the thread
-that decides. A turn takes no place, so who comes between them is only later.
+that decides. A turn takes no place, so who comes between them is only later. Where too many wait
+for a turn, one more is refused after as long; where too many of those wait, it hears nothing.
+
+Whoever waits, for whatever, has a thread: `OPEN_MAX` are connected at once, `OPEN_PER_ADDRESS_MAX`
+of one address. One more is closed at once, and no other is taken for a moment.
 """
 
 from __future__ import annotations
@@ -31,7 +35,10 @@ EVERY_MS = {"/live": 5, "/ready": 5, "": 20}
 
 REFUSED_EVERY_MS = 20
 TURNS_MAX = 64
-"""So many wait for a turn of one kind; more go on without."""
+"""So many wait for a turn of one kind."""
+
+OPEN_MAX = 512
+OPEN_PER_ADDRESS_MAX = 256
 
 
 class Places:
@@ -44,6 +51,21 @@ class Places:
         self._by_address: Counter[tuple[str, str]] = Counter()
         self._paces = {kind: AnswerPace(ms, TURNS_MAX) for kind, ms in EVERY_MS.items()}
         self._refused = AnswerPace(REFUSED_EVERY_MS, TURNS_MAX)
+        self._open: Counter[str] = Counter()
+
+    def opened(self, address: str) -> bool:
+        """Somebody connects; False: too many are."""
+        with self._lock:
+            may = self._open.total() < OPEN_MAX and self._open[address] < OPEN_PER_ADDRESS_MAX
+            self._open[address] += may
+            return may
+
+    def closed(self, address: str) -> None:
+        """One that had `opened` is over."""
+        with self._lock:
+            self._open[address] -= 1
+            if not self._open[address]:
+                del self._open[address]
 
     def waits(self, connection: socket.socket, address: str) -> None:
         """A connection was accepted."""
@@ -66,10 +88,12 @@ class Places:
     def place(self, path: str, address: str) -> Iterator[bool]:
         """While it is answered, once it is its turn; False: there is no place."""
         kind = path if path in PLACES else ""
-        self._paces[kind].turn()
+        passes = self._paces[kind].turn()
         with self._lock:
-            free = self._taken[kind] < PLACES.get(kind, PLACES_MAX) and (
-                kind != "" or self._by_address[kind, address] < PER_ADDRESS_MAX
+            free = (
+                passes
+                and self._taken[kind] < PLACES.get(kind, PLACES_MAX)
+                and (kind != "" or self._by_address[kind, address] < PER_ADDRESS_MAX)
             )
             if free:
                 self._taken[kind] += 1
@@ -83,6 +107,8 @@ class Places:
                     self._by_address[kind, address] -= 1
                     self._by_address += Counter()  # without the zeros
 
-    def refuses(self) -> None:
-        """Returns when it is the turn of one who is to hear that it is refused."""
-        self._refused.turn()
+    def refuses(self) -> bool:
+        """Returns when it is the turn of one who is to hear that it is refused; False: too many are
+        before it.
+        """
+        return self._refused.turn()

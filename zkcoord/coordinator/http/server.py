@@ -5,9 +5,9 @@ It is not meant for strangers (no authentication, loopback by default), but must
 before the standard library's parser sees a byte: the request's head complete within
 `REQUEST_DEADLINE_MS` in all and within `HEAD_BYTES_MAX`; one request per connection; an answer that
 is not taken within `ANSWER_DEADLINE_MS` is dropped; and a limited number of each, one after the
-other, with room kept for /live and /ready (`places`): one too many is answered 503. Bodies are not
-read. Errors are one plain sentence, never a stack trace. Nothing of a request is logged but method,
-path (escaped) and status, at debug level.
+other, with room kept for /live and /ready (`places`): one too many is answered 503, or not at all.
+Bodies are not read. Errors are one plain sentence, never a stack trace. Nothing of a request is
+logged but method, path (escaped) and status, at debug level.
 
 What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns
 an `HttpAnswer`.
@@ -22,6 +22,7 @@ import logging
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -43,6 +44,7 @@ REQUEST_DEADLINE_MS = 5_000
 ANSWER_DEADLINE_MS = 10_000
 RECEIVE_BYTES = 4_096
 STOP_POLL_S = 0.25
+AFTER_ONE_TOO_MANY_S = 0.002
 PATHS = ("/live", "/ready", "/metrics", "/groups")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_ANSWERED = (FutureTimeoutError, TimeoutError, CancelledError)
@@ -170,8 +172,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def refuse(self, answer: HttpAnswer) -> None:
         """Say why, in turn."""
-        self.server.places.refuses()
-        self.send_answer(answer)
+        if self.server.places.refuses():
+            self.send_answer(answer)
 
     def send_answer(self, answer: HttpAnswer) -> None:
         """Head and body, and the end of the connection."""
@@ -251,16 +253,30 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the connection; when too many wait, one of them is dropped."""
+        """A thread for the connection; when too many wait, one of them is dropped, and when there
+        are too many threads, it is.
+        """
+        if not self.places.opened(client_address[0]):
+            self.shutdown_request(request)
+            time.sleep(AFTER_ONE_TOO_MANY_S)
+            return
         self.places.waits(request, client_address[0])
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # there is no thread for it
+            self._is_over(request, client_address)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One connection, on its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.places.heard(request)
+            self._is_over(request, client_address)
+
+    def _is_over(self, request: Any, client_address: Any) -> None:
+        self.places.heard(request)
+        self.places.closed(client_address[0])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """An error that should not happen, in one connection's thread: logged, the others go on."""
