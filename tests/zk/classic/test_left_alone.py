@@ -20,6 +20,7 @@ from zkcoord.zk.port import (
     Change,
     Create,
     Fired,
+    MultiResult,
     Op,
     Read,
     ReadResult,
@@ -37,14 +38,16 @@ from zkcoord.znodes.paths import Layout
 
 MINUTE_MS = 60_000
 EMPTY = encode_state(ClassicState(ClassicPhase.EMPTY, 1))
+CLIENT = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+LED = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (CLIENT,))
 
 
 class SlowPort:
-    """A port that takes `delay_ms` to tell ACLs, and counts what is asked."""
+    """A port that takes `delay_ms` to tell ACLs, `write_ms` to write, and counts what is asked."""
 
     def __init__(self, port: Any) -> None:
         self.port = port
-        self.delay_ms = self.reads = self.under_way = self.most = 0
+        self.delay_ms = self.reads = self.under_way = self.most = self.write_ms = 0
         self.reads_wait = False
         self._waiting: list[Callable[[], None]] = []
 
@@ -58,6 +61,13 @@ class SlowPort:
             self._waiting.append(lambda: self.port.read(reads, done))
         else:
             self.port.read(reads, done)
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        """See `Port`."""
+        if self.write_ms:
+            self.port.host.after(self.write_ms, lambda: self.port.multi(ops, done))
+        else:
+            self.port.multi(ops, done)
 
     def go_on(self) -> None:
         """What waits is read."""
@@ -120,6 +130,13 @@ class Guarded(ServedSide):
         if not delay_ms:
             self.settle()
 
+    @property
+    def members(self) -> tuple[ClassicMember, ...]:
+        """Whom the group's state names."""
+        said = decode_state(GROUP, self.data(PATHS.state(GROUP)) or b"")
+        assert isinstance(said, ClassicState)
+        return said.members
+
     def passes(self, ms: int) -> None:
         """Time passes; the loop looks at its timer often."""
         for _ in range(ms // 50):
@@ -169,13 +186,10 @@ def test_what_is_forged_where_all_is_open_is_taken_back_each_time() -> None:
     side.close()
     side.may(PATHS.groups, (OPEN,))
     side.lead()
-    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
-    forged = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
     for _ in range(2):
-        side.set(PATHS.state(GROUP), encode_state(forged))
+        side.set(PATHS.state(GROUP), encode_state(LED))
         side.passes(2 * LOOK_AGAIN_MS)
-        said = decode_state(GROUP, side.data(PATHS.state(GROUP)) or b"")
-        assert isinstance(said, ClassicState) and not said.members
+        assert not side.members
     side.close()
     side.passes(2 * LOOK_AGAIN_MS)
     assert side.taken == [GROUP]
@@ -212,9 +226,7 @@ def test_until_a_state_is_taken_back_its_members_may_be_there() -> None:
     """Whoever registers meanwhile would be assigned what these still commit."""
     side = Guarded()
     side.make("g", *[f"g{n:03}" for n in range(3 * GROUPS_PER_READ)])
-    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
-    led = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
-    side.set(PATHS.state("g"), encode_state(led))
+    side.set(PATHS.state("g"), encode_state(LED))
     side.close()
     side.may(PATHS.groups, (OPEN,))
     side.lead(20)
@@ -230,6 +242,25 @@ def test_until_a_state_is_taken_back_its_members_may_be_there() -> None:
         side.kernel.run_until(side.kernel.now + 1)
     side.passes(1_000)
     assert window_ms > 20 and not side.groups.may_lead("g") and "g" in side.freed
+
+
+def test_nor_are_they_nobody_while_one_that_was_forged_again_is_not_taken_back_again() -> None:
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.may(PATHS.group(GROUP), (OPEN,))
+    side.lead()
+    side.passes(LOOK_AGAIN_MS // 2)
+    assert side.groups is not None
+    assert not side.groups.may_lead(GROUP) and not side.members
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.freed.clear()
+    side.port.write_ms = LOOK_AGAIN_MS * 3 // 4
+    side.passes(LOOK_AGAIN_MS)
+    assert side.members and side.groups.may_lead(GROUP) and not side.freed
+    side.passes(LOOK_AGAIN_MS // 2)
+    assert not side.members and not side.groups.may_lead(GROUP) and side.freed == [GROUP]
 
 
 def test_a_deletion_is_for_who_may_write_what_members_may_not() -> None:
