@@ -38,6 +38,7 @@ from zkcoord.znodes.classic.paths import member_digest
 GROUPS_PER_READ = 50
 READS_PER_GROUP = 5
 LOOK_AGAIN_MS = 5_000
+ANY_VERSION = -1
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
 
@@ -75,6 +76,8 @@ class WrittenGroups:
         self._unsettled: set[str] | None = None  # None: nobody knows yet which there are
         self._look_again_ms: int | None = None
         self._looks = False
+        self._writes = 0
+        self._then: Callable[[], None] | None = None  # goes on when these have ended
 
     @property
     def left_alone(self) -> int:
@@ -88,7 +91,9 @@ class WrittenGroups:
         return self._unsettled is None or group in self._unsettled
 
     def leaves_alone(self, group: str) -> bool:
-        """Whether others than coordinators may write what is said of it."""
+        """Whether others than coordinators may write what is said of it, or could and it was not
+        taken back yet.
+        """
         return group in self._left_alone
 
     def begin(self) -> None:
@@ -164,9 +169,16 @@ class WrittenGroups:
             above = self._was_open if self.are_open else doubts.above
             for group, said in zip(now, answers, strict=True):
                 self._take(group, said, above or doubts.of(group))
-            self._next(later, done)
+            self._then = partial(self._next, later, done)
+            self._go_on()
 
         return self._read(reads, read)
+
+    def _go_on(self) -> None:
+        """When all is written: nobody is answered about a group that is not taken up yet."""
+        if not self._writes and self._then is not None:
+            then, self._then = self._then, None
+            then()
 
     def _judge(self, groups: Sequence[str], then: Callable[[LedDoubts], None]) -> None:
         def answered(doubts: LedDoubts | None) -> None:
@@ -182,31 +194,29 @@ class WrittenGroups:
             why = why or f"{self._paths.state(group)} cannot be read ({state.error.value})"
         if why:
             if isinstance(decided, Malformed) or (decided is not None and decided.members):
-                self._write(group, _nobody_in(state))  # members of the other kind may come
+                # members of the other kind may come, however often others write it meanwhile
+                self._write(group, _nobody_in(state), ANY_VERSION)
             elif not isinstance(state, Denied):
                 self._settled(group)
             return self._leave_alone(group, why)
-        was_open = self._left_alone.pop(group, "") or self._was_open
+        was_open = self._left_alone.get(group, "") or self._was_open
         if was_open and all(isinstance(a, Missing) for a in (state, since, blobs, presence)):
-            return self._settled(group)  # it was deleted
+            self._left_alone.pop(group, None)  # it was deleted
+            return self._settled(group)
+        is_written = True
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         if isinstance(decided, Malformed) or (decided is not None and was_open):
             # members come anew
             if isinstance(decided, Malformed):
                 self._strange(decided)
             decided, told = _nobody_in(state), ClassicRound(-1)
-            if was_open:
-                self._write(group, decided)
-            else:
-                self._settled(group)
+            is_written = not was_open
         elif decided is not None and _is_untold(decided, presence) and others_in(ids):
             # who led before wrote its first generation, and could not look whether anybody is
             # registered before it had told its members
             decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
-            self._write(group, decided)
-        else:
-            self._settled(group)
+            is_written = False
         for answer in answers:
             if isinstance(answer, Denied):
                 where, refusal = self._paths.group(group), answer.error.value
@@ -221,25 +231,52 @@ class WrittenGroups:
         found.see(names_in(presence))
         parts = zip(self._paths.parts(group)[1:], (blobs, presence, since), strict=True)
         lacking = [path for path, answer in parts if isinstance(answer, Missing)]
-        return self._found(group, found, lacking)
 
-    def _leave_alone(self, group: str, why: str) -> None:
+        def take_up() -> None:
+            self._left_alone.pop(group, None)
+            self._settled(group)
+            self._found(group, found, lacking)
+
+        if decided is None or is_written or not isinstance(state, Node):
+            return take_up()
+        return self._write(group, decided, state.stat.version, take_up)
+
+    def _leave_alone(
+        self, group: str, why: str, since: str = "others than coordinators can have written it"
+    ) -> None:
         if group not in self._left_alone:
             self._edge.freed(group)
         self._left_alone[group] = why
-        why = f"it is not served, since others than coordinators can have written it: {why}"
-        self._strange(Malformed("client-led group", group, why))
+        self._strange(
+            Malformed("client-led group", group, f"it is not served, since {since}: {why}")
+        )
 
-    def _write(self, group: str, state: ClassicState) -> None:
+    def _write(
+        self,
+        group: str,
+        state: ClassicState,
+        version: int,
+        take_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """That nobody is in it. Until that is written it is left alone, and read anew at each look:
+        what it says once it is served is never written over.
+        """
+        path = self._paths.state(group)
+
         def ended(refused: Rejected | None) -> None:
+            self._writes -= 1
             if refused is None or refused.error is ZkError.NO_NODE:
                 self._settled(group)
+                take_up()
                 self._edge.freed(group)
+            elif group not in self._left_alone:
+                self._leave_alone(group, refused.error.value, f"{path} cannot be written")
+            self._go_on()
 
         if self._unsettled is not None:
             self._unsettled.add(group)
-        written = SetData(self._paths.state(group), encode_state(state), -1)
-        self._edge.write([written], ended)
+        self._writes += 1
+        self._edge.write([SetData(path, encode_state(state), version)], ended)
 
     def _settled(self, group: str) -> None:
         """What its state says is served, or is nobody."""
