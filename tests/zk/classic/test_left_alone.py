@@ -21,10 +21,13 @@ from zkcoord.zk.port import (
     AclsResult,
     Change,
     Create,
+    Delete,
+    Denied,
     Fired,
     MultiResult,
     Op,
     Read,
+    ReadDone,
     ReadResult,
     Rejected,
     SetData,
@@ -48,13 +51,14 @@ LED = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (CLIENT,))
 
 class SlowPort:
     """A port that takes `delay_ms` to tell ACLs, `write_ms` to write, and counts what is asked. The
-    nodes that are `fixed` are not written.
+    nodes that are `fixed` are not written, those that are `hidden` not read.
     """
 
     def __init__(self, port: Any) -> None:
         self.port = port
         self.delay_ms = self.reads = self.under_way = self.most = self.write_ms = 0
         self.fixed: set[str] = set()
+        self.hidden: set[str] = set()
         self.tried: list[str] = []
         self.reads_wait = False
         self._waiting: list[Callable[[], None]] = []
@@ -65,10 +69,18 @@ class SlowPort:
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
         self.reads += len(reads)
+
+        def answered(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                pairs = zip(reads, result.answers, strict=True)
+                denied = Denied(ZkError.NO_AUTH)
+                result = ReadDone(tuple(denied if r.path in self.hidden else a for r, a in pairs))
+            done(result)
+
         if self.reads_wait:
-            self._waiting.append(lambda: self.port.read(reads, done))
+            self._waiting.append(lambda: self.port.read(reads, answered))
         else:
-            self.port.read(reads, done)
+            self.port.read(reads, answered)
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
         """See `Port`."""
@@ -385,6 +397,55 @@ def test_what_was_written_since_it_was_read_is_read_before_it_is_taken_back() ->
     assert side.members and side.groups.may_lead(GROUP) and not side.taken
     side.passes(2 * LOOK_AGAIN_MS)
     assert not side.members and not side.groups.may_lead(GROUP) and side.taken == [GROUP]
+
+
+def deleted(side: Guarded) -> None:
+    side.write([Delete(PATHS.state(GROUP))])
+
+
+def deleted_with_all(side: Guarded) -> None:
+    side.write([Delete(path) for path in (PATHS.state(GROUP), *reversed(PATHS.parts(GROUP)))])
+
+
+def shown(side: Guarded) -> None:
+    side.set(PATHS.state(GROUP), EMPTY)
+    side.port.hidden.clear()
+
+
+@pytest.mark.parametrize("opened", [PATHS.group(GROUP), PATHS.groups])
+@pytest.mark.parametrize("happens", [deleted, deleted_with_all, shown])
+def test_whoever_waits_hears_once_that_a_group_has_no_members_however_that_is_found(
+    happens: Callable[[Guarded], None], opened: str
+) -> None:
+    """Members of the other kind are not assigned anything before that."""
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.may(opened, (OPEN,))
+    side.lead_fixed(PATHS.state(GROUP))
+    assert side.groups is not None
+    if happens is shown:
+        side.port.hidden.add(PATHS.state(GROUP))
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert side.groups.may_lead(GROUP)
+    side.freed.clear()
+    happens(side)
+    side.passes(MINUTE_MS)
+    assert not side.groups.may_lead(GROUP) and side.freed == [GROUP]
+
+
+def test_so_it_is_where_one_is_deleted_when_a_term_begins() -> None:
+    """Between the list and the reading of each, and other groups are no news."""
+    side = Guarded()
+    side.make(GROUP, *[f"g{n:03}" for n in range(3 * GROUPS_PER_READ)])
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.lead(20)
+    assert side.groups is not None and side.groups.may_lead(GROUP)
+    deleted(side)
+    side.passes(MINUTE_MS)
+    assert not side.groups.may_lead(GROUP) and side.freed == [GROUP]
 
 
 def test_a_deletion_is_for_who_may_write_what_members_may_not() -> None:

@@ -73,6 +73,7 @@ class WrittenGroups:
         self.are_open = False
         self._was_open = ""
         self._left_alone: dict[str, str] = {}
+        self._listed: frozenset[str] = frozenset()
         self._unsettled: set[str] | None = None  # None: nobody knows yet which there are
         self._look_again_ms: int | None = None
         self._looks = False
@@ -103,7 +104,7 @@ class WrittenGroups:
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
             found = [n for n in names_in(answers[0]) if names.is_group(n)]
-            self._unsettled = set(found)
+            self._see(frozenset(found))
             self._next(found, read)
 
         def read() -> None:
@@ -124,6 +125,14 @@ class WrittenGroups:
 
         self._looks = True
         self._judge([], judged)
+
+    def _see(self, listed: frozenset[str]) -> None:
+        """Which there are. What was settled stays so, though it is looked at once more."""
+        before = self._unsettled or set()
+        self._unsettled = (before & listed) | (listed - self._listed)
+        self._listed = listed
+        for group in sorted(before - listed):
+            self._edge.freed(group)
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
@@ -193,16 +202,17 @@ class WrittenGroups:
         if isinstance(state, Denied):
             why = why or f"{self._paths.state(group)} cannot be read ({state.error.value})"
         if why:
+            is_news = False
             if isinstance(decided, Malformed) or (decided is not None and decided.members):
                 # members of the other kind may come, however often others write it meanwhile
                 self._write(group, _nobody_in(state), ANY_VERSION)
             elif not isinstance(state, Denied):
-                self._settled(group)
-            return self._leave_alone(group, why)
+                is_news = self._settled(group)
+            return self._leave_alone(group, why, is_news=is_news)
         was_open = self._left_alone.get(group, "") or self._was_open
         if was_open and all(isinstance(a, Missing) for a in (state, since, blobs, presence)):
-            self._left_alone.pop(group, None)  # it was deleted
-            return self._settled(group)
+            self._left_alone.pop(group, None)
+            return self._deleted(group)
         is_written = True
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         if isinstance(decided, Malformed) or (decided is not None and was_open):
@@ -234,17 +244,24 @@ class WrittenGroups:
 
         def take_up() -> None:
             self._left_alone.pop(group, None)
-            self._settled(group)
             self._found(group, found, lacking)
+            if decided is None:
+                self._deleted(group)
+            else:  # where it names nobody, it has not named anybody in this term
+                self._settled(group)
 
         if decided is None or is_written or not isinstance(state, Node):
             return take_up()
         return self._write(group, decided, state.stat.version, take_up)
 
     def _leave_alone(
-        self, group: str, why: str, since: str = "others than coordinators can have written it"
+        self,
+        group: str,
+        why: str,
+        since: str = "others than coordinators can have written it",
+        is_news: bool = False,
     ) -> None:
-        if group not in self._left_alone:
+        if is_news or group not in self._left_alone:
             self._edge.freed(group)
         self._left_alone[group] = why
         self._strange(
@@ -266,8 +283,8 @@ class WrittenGroups:
         def ended(refused: Rejected | None) -> None:
             self._writes -= 1
             if refused is None or refused.error is ZkError.NO_NODE:
-                self._settled(group)
                 take_up()
+                self._settled(group)
                 self._edge.freed(group)
             elif group not in self._left_alone:
                 self._leave_alone(group, refused.error.value, f"{path} cannot be written")
@@ -278,10 +295,17 @@ class WrittenGroups:
         self._writes += 1
         self._edge.write([SetData(path, encode_state(state), version)], ended)
 
-    def _settled(self, group: str) -> None:
-        """What its state says is served, or is nobody."""
+    def _settled(self, group: str) -> bool:
+        """What its state says is served, or is nobody: whether that is news."""
+        is_news = self._unsettled is not None and group in self._unsettled
         if self._unsettled is not None:
             self._unsettled.discard(group)
+        return is_news
+
+    def _deleted(self, group: str) -> None:
+        """It has no state any more: whoever has read one looks again."""
+        if self._settled(group):
+            self._edge.freed(group)
 
 
 def _is_untold(decided: ClassicState, presence: ReadAnswer) -> bool:
