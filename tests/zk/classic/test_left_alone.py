@@ -448,6 +448,28 @@ def test_so_it_is_where_one_is_deleted_when_a_term_begins() -> None:
     assert not side.groups.may_lead(GROUP) and side.freed == [GROUP]
 
 
+def test_groups_that_cannot_be_listed_may_all_have_members_until_they_can_be() -> None:
+    """None is served until then, or a group would be made where one is."""
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.lead(20)
+    side.port.hidden.add(PATHS.groups)
+    side.passes(MINUTE_MS)
+    assert side.groups is not None
+    assert side.groups.may_lead(GROUP) and side.groups.may_lead("another")
+    assert side.groups.seen().none_is_served and not side.taken and not side.freed
+    assert ["cannot be listed (NoAuth)" in str(one) for one in side.records] == [True]
+    assert side.port.reads <= MINUTE_MS // LOOK_AGAIN_MS + 2
+    side.groups.fired(Fired(Change.CREATED, PATHS.presence(GROUP, "m")))
+    assert not side.groups._early
+    side.port.hidden.clear()
+    side.passes(LOOK_AGAIN_MS + 200)
+    assert side.taken == [GROUP] and side.groups.may_lead(GROUP) and side.members == (CLIENT,)
+    assert not side.groups.may_lead("another") and not side.groups.seen().none_is_served
+
+
 def test_a_deletion_is_for_who_may_write_what_members_may_not() -> None:
     """Where somebody else who may has written there since, it is to be asked again."""
     side = Guarded()

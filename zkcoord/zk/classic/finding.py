@@ -72,6 +72,7 @@ class WrittenGroups:
         self._mended = mended
         self.are_open = False
         self._was_open = ""
+        self._hidden = False
         self._left_alone: dict[str, str] = {}
         self._listed: frozenset[str] = frozenset()
         self._unsettled: set[str] | None = None  # None: nobody knows yet which there are
@@ -84,6 +85,13 @@ class WrittenGroups:
     def left_alone(self) -> int:
         """How many groups are."""
         return len(self._left_alone)
+
+    @property
+    def none_is_served(self) -> bool:
+        """Whether none is before something is mended: others may write what is above all of them,
+        or they cannot be listed.
+        """
+        return self.are_open or self._hidden
 
     def may_have_members(self, group: str) -> bool:
         """Whether its state may name some, though it is not served: it was not read yet, or not
@@ -103,7 +111,14 @@ class WrittenGroups:
         """
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            found = [n for n in names_in(answers[0]) if names.is_group(n)]
+            (there,) = answers
+            self._hidden = isinstance(there, Denied)
+            if isinstance(there, Denied):  # what is hidden must not pass for absent
+                why = f"none is served: {self._paths.groups} cannot be listed"
+                why = f"{why} ({there.error.value})"
+                self._strange(Malformed("client-led groups", self._paths.groups, why))
+                return self._looked()
+            found = [n for n in names_in(there) if names.is_group(n)]
             self._see(frozenset(found))
             self._next(found, read)
 
@@ -144,7 +159,7 @@ class WrittenGroups:
         if due_ms is None or self._edge.clock() < due_ms:
             return
         self._look_again_ms, self._looks = None, True
-        if self.are_open:
+        if self.none_is_served:
             self.begin()
         else:
             self._next(sorted(self._left_alone), self._looked)
@@ -152,7 +167,7 @@ class WrittenGroups:
     def _looked(self) -> None:
         """All of it was read: one look at a time, or what is served would be taken up again."""
         self._looks = False
-        if self.are_open or self._left_alone:
+        if self.none_is_served or self._left_alone:
             self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
 
     def _next(self, groups: list[str], done: Callable[[], None]) -> None:
