@@ -2,7 +2,8 @@
 
 With roles it counts only where nobody but coordinators may write it now. While others may write
 what is above all of them none is served; a group whose own nodes are others' to write is left
-alone, as one that the coordinator assigns would be. Both are named and looked at again:
+alone, as one that the coordinator assigns would be. Both are named and looked at again, as are
+groups that cannot be listed, of which none is served:
 `zkcoord acl apply` mends it. Of what was said until then nothing is believed but how often it was
 written: its members join again, and nobody has a generation twice.
 """
@@ -114,8 +115,8 @@ class WrittenGroups:
             (there,) = answers
             self._hidden = isinstance(there, Denied)
             if isinstance(there, Denied):  # what is hidden must not pass for absent
-                why = f"none is served: {self._paths.groups} cannot be listed"
-                why = f"{why} ({there.error.value})"
+                why = f"{self._paths.groups} cannot be listed ({there.error.value})"
+                why = f"none is served: {why}"
                 self._strange(Malformed("client-led groups", self._paths.groups, why))
                 return self._looked()
             found = [n for n in names_in(there) if names.is_group(n)]
