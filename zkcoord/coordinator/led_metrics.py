@@ -46,7 +46,8 @@ class LedMetrics:
         )
         self.none_served = Gauge(
             "zkcoord_client_led_none_served",
-            "1 while none of them is, since others may write what is above all of them.",
+            "1 while none of them is, since others may write what is above all of them, or they"
+            " cannot be listed.",
             registry=registry,
         )
         self.rebalances = Counter(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from tests.core.classic.scenario import OPTIONS, Play, Scenario
 from tests.sim.rights import OPEN, ROLES
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
@@ -19,11 +21,17 @@ from zkcoord.zk.port import (
     AclsResult,
     Change,
     Create,
+    Delete,
+    Denied,
     Fired,
+    MultiResult,
     Op,
     Read,
+    ReadDone,
     ReadResult,
+    Rejected,
     SetData,
+    ZkError,
 )
 from zkcoord.znodes.classic.documents import (
     ClassicAsk,
@@ -37,14 +45,21 @@ from zkcoord.znodes.paths import Layout
 
 MINUTE_MS = 60_000
 EMPTY = encode_state(ClassicState(ClassicPhase.EMPTY, 1))
+CLIENT = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+LED = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (CLIENT,))
 
 
 class SlowPort:
-    """A port that takes `delay_ms` to tell ACLs, and counts what is asked."""
+    """A port that takes `delay_ms` to tell ACLs, `write_ms` to write, and counts what is asked. The
+    nodes that are `fixed` are not written, those that are `hidden` not read.
+    """
 
     def __init__(self, port: Any) -> None:
         self.port = port
-        self.delay_ms = self.reads = self.under_way = self.most = 0
+        self.delay_ms = self.reads = self.under_way = self.most = self.write_ms = 0
+        self.fixed: set[str] = set()
+        self.hidden: set[str] = set()
+        self.tried: list[str] = []
         self.reads_wait = False
         self._waiting: list[Callable[[], None]] = []
 
@@ -54,10 +69,29 @@ class SlowPort:
     def read(self, reads: Sequence[Read], done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
         self.reads += len(reads)
+
+        def answered(result: ReadResult) -> None:
+            if isinstance(result, ReadDone):
+                pairs = zip(reads, result.answers, strict=True)
+                denied = Denied(ZkError.NO_AUTH)
+                result = ReadDone(tuple(denied if r.path in self.hidden else a for r, a in pairs))
+            done(result)
+
         if self.reads_wait:
-            self._waiting.append(lambda: self.port.read(reads, done))
+            self._waiting.append(lambda: self.port.read(reads, answered))
         else:
-            self.port.read(reads, done)
+            self.port.read(reads, answered)
+
+    def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        """See `Port`."""
+        written = [op.path for op in ops if isinstance(op, SetData)]
+        self.tried += written
+        if self.fixed.intersection(written):
+            self.port.host.after(1, lambda: done(Rejected(1, ZkError.NO_AUTH)))
+        elif self.write_ms:
+            self.port.host.after(self.write_ms, lambda: self.port.multi(ops, done))
+        else:
+            self.port.multi(ops, done)
 
     def go_on(self) -> None:
         """What waits is read."""
@@ -120,6 +154,36 @@ class Guarded(ServedSide):
         if not delay_ms:
             self.settle()
 
+    def lead_fixed(self, *paths: str) -> None:
+        """The same, while the coordinator may not write these nodes."""
+        self.lead(20)
+        self.port.fixed.update(paths)
+        self.wait(200)
+        self.port.delay_ms = 0
+
+    def answered(self, request: ClassicDelete, *ops: Op, later: bool = False) -> WireCode:
+        """What a gateway hears that has asked together with these (`later`: others have written
+        the proof before it is looked at).
+        """
+        path = PATHS.request(request_name(GROUP))
+        ask = encode_ask(ClassicAsk(GROUP, request))[0]
+        self.port.reads_wait = later
+        self.write([*ops, Create(path, ask, ephemeral=True)])
+        if later:
+            self.set(PATHS.proof(GROUP), b"")
+            self.port.go_on()
+        self.settle()
+        found = decode_answer(path, self.data(path) or b"")
+        assert found is not None and not isinstance(found, Malformed)
+        return found.code
+
+    @property
+    def members(self) -> tuple[ClassicMember, ...]:
+        """Whom the group's state names."""
+        said = decode_state(GROUP, self.data(PATHS.state(GROUP)) or b"")
+        assert isinstance(said, ClassicState)
+        return said.members
+
     def passes(self, ms: int) -> None:
         """Time passes; the loop looks at its timer often."""
         for _ in range(ms // 50):
@@ -169,13 +233,10 @@ def test_what_is_forged_where_all_is_open_is_taken_back_each_time() -> None:
     side.close()
     side.may(PATHS.groups, (OPEN,))
     side.lead()
-    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
-    forged = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
     for _ in range(2):
-        side.set(PATHS.state(GROUP), encode_state(forged))
+        side.set(PATHS.state(GROUP), encode_state(LED))
         side.passes(2 * LOOK_AGAIN_MS)
-        said = decode_state(GROUP, side.data(PATHS.state(GROUP)) or b"")
-        assert isinstance(said, ClassicState) and not said.members
+        assert not side.members
     side.close()
     side.passes(2 * LOOK_AGAIN_MS)
     assert side.taken == [GROUP]
@@ -212,9 +273,7 @@ def test_until_a_state_is_taken_back_its_members_may_be_there() -> None:
     """Whoever registers meanwhile would be assigned what these still commit."""
     side = Guarded()
     side.make("g", *[f"g{n:03}" for n in range(3 * GROUPS_PER_READ)])
-    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
-    led = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
-    side.set(PATHS.state("g"), encode_state(led))
+    side.set(PATHS.state("g"), encode_state(LED))
     side.close()
     side.may(PATHS.groups, (OPEN,))
     side.lead(20)
@@ -232,28 +291,193 @@ def test_until_a_state_is_taken_back_its_members_may_be_there() -> None:
     assert window_ms > 20 and not side.groups.may_lead("g") and "g" in side.freed
 
 
+def test_nor_are_they_nobody_while_one_that_was_forged_again_is_not_taken_back_again() -> None:
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.may(PATHS.group(GROUP), (OPEN,))
+    side.lead()
+    side.passes(LOOK_AGAIN_MS // 2)
+    assert side.groups is not None
+    assert not side.groups.may_lead(GROUP) and not side.members
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.freed.clear()
+    side.port.write_ms = LOOK_AGAIN_MS * 3 // 4
+    side.passes(LOOK_AGAIN_MS)
+    assert side.members and side.groups.may_lead(GROUP) and not side.freed
+    side.passes(LOOK_AGAIN_MS // 2)
+    assert not side.members and not side.groups.may_lead(GROUP) and side.freed == [GROUP]
+
+
+@pytest.mark.parametrize("opened", [PATHS.group(GROUP), PATHS.groups])
+def test_a_state_that_cannot_be_taken_back_is_tried_again_until_it_is(opened: str) -> None:
+    """Also when others may not write it any more: until then its members may be there."""
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.may(opened, (OPEN,))
+    side.lead_fixed(PATHS.state(GROUP))
+    side.close()
+    side.port.tried.clear()
+    side.passes(MINUTE_MS)
+    assert side.groups is not None
+    assert side.groups.may_lead(GROUP) and side.members and not side.taken
+    looks = MINUTE_MS // LOOK_AGAIN_MS
+    assert looks // 2 <= side.port.tried.count(PATHS.state(GROUP)) <= looks + 1
+    assert side.answered(ClassicDelete()) is WireCode.COORDINATOR_NOT_AVAILABLE
+    side.freed.clear()
+    side.port.fixed.clear()
+    side.passes(LOOK_AGAIN_MS + 100)
+    assert not side.groups.may_lead(GROUP) and not side.members
+    assert (side.taken, side.freed) == ([GROUP], [GROUP])
+
+
+def test_so_is_one_whose_members_nobody_has_told_of_it() -> None:
+    side = Guarded()
+    side.make(GROUP)
+    untold = ClassicState(ClassicPhase.COMPLETING, 7, "connect", "own", "m", (CLIENT,))
+    side.set(PATHS.state(GROUP), encode_state(untold))
+    ids = Layout.DRAFT.ids(GROUP)
+    side.write([Create(path, b"") for path in (Layout.DRAFT.group(GROUP), ids, f"{ids}/shim")])
+    side.close()
+    side.lead_fixed(PATHS.state(GROUP))
+    assert side.groups is not None and not side.taken
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert side.groups.may_lead(GROUP) and not side.taken
+    assert any("cannot be written: NoAuth" in str(one) for one in side.records)
+    side.port.fixed.clear()
+    side.passes(LOOK_AGAIN_MS + 100)
+    assert not side.groups.may_lead(GROUP) and side.taken == [GROUP] and not side.members
+
+
+def test_what_a_group_says_that_was_taken_up_is_not_taken_back() -> None:
+    """While others are looked at again and again."""
+    side = Guarded()
+    side.make(GROUP, "h")
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.set(PATHS.state("h"), encode_state(LED))
+    side.close()
+    side.may(PATHS.group(GROUP), (OPEN,))
+    side.may(PATHS.group("h"), (OPEN,))
+    side.lead_fixed(PATHS.state(GROUP), PATHS.state("h"))
+    side.passes(LOOK_AGAIN_MS)
+    side.port.fixed.clear()
+    side.close(PATHS.group(GROUP))
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert side.taken == [GROUP]
+    lines = ("a enter -> waits", "wait first", "a gets 0", "a sync give=a:x -> 0")
+    Play(side).run(Scenario("lines", tuple(enumerate(lines, 1))))
+    (one,) = side.members
+    side.write([Create(PATHS.presence(GROUP, one.member_id), b"", ephemeral=True)])
+    said = side.view().state
+    side.port.tried.clear()
+    side.passes(MINUTE_MS)
+    assert side.view().state == said
+    assert said.generation > LED.generation and PATHS.state(GROUP) not in side.port.tried
+    assert side.groups is not None and side.groups.seen().left_alone == 1
+
+
+def test_what_was_written_since_it_was_read_is_read_before_it_is_taken_back() -> None:
+    """What is served rests on what counts now."""
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.may(PATHS.group(GROUP), (OPEN,))
+    side.lead()
+    side.close()
+    side.port.delay_ms = LOOK_AGAIN_MS // 2
+    side.passes(LOOK_AGAIN_MS + 1_000)
+    assert side.port.under_way
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.passes(LOOK_AGAIN_MS)
+    assert side.groups is not None
+    assert side.members and side.groups.may_lead(GROUP) and not side.taken
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert not side.members and not side.groups.may_lead(GROUP) and side.taken == [GROUP]
+
+
+def deleted(side: Guarded) -> None:
+    side.write([Delete(PATHS.state(GROUP))])
+
+
+def deleted_with_all(side: Guarded) -> None:
+    side.write([Delete(path) for path in (PATHS.state(GROUP), *reversed(PATHS.parts(GROUP)))])
+
+
+def shown(side: Guarded) -> None:
+    side.set(PATHS.state(GROUP), EMPTY)
+    side.port.hidden.clear()
+
+
+@pytest.mark.parametrize("opened", [PATHS.group(GROUP), PATHS.groups])
+@pytest.mark.parametrize("happens", [deleted, deleted_with_all, shown])
+def test_whoever_waits_hears_once_that_a_group_has_no_members_however_that_is_found(
+    happens: Callable[[Guarded], None], opened: str
+) -> None:
+    """Members of the other kind are not assigned anything before that."""
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.may(opened, (OPEN,))
+    side.lead_fixed(PATHS.state(GROUP))
+    assert side.groups is not None
+    if happens is shown:
+        side.port.hidden.add(PATHS.state(GROUP))
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert side.groups.may_lead(GROUP)
+    side.freed.clear()
+    happens(side)
+    side.passes(MINUTE_MS)
+    assert not side.groups.may_lead(GROUP) and side.freed == [GROUP]
+
+
+def test_so_it_is_where_one_is_deleted_when_a_term_begins() -> None:
+    """Between the list and the reading of each, and other groups are no news."""
+    side = Guarded()
+    side.make(GROUP, *[f"g{n:03}" for n in range(3 * GROUPS_PER_READ)])
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.lead(20)
+    assert side.groups is not None and side.groups.may_lead(GROUP)
+    deleted(side)
+    side.passes(MINUTE_MS)
+    assert not side.groups.may_lead(GROUP) and side.freed == [GROUP]
+
+
+def test_groups_that_cannot_be_listed_may_all_have_members_until_they_can_be() -> None:
+    """None is served until then, or a group would be made where one is."""
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    side.close()
+    side.lead(20)
+    side.port.hidden.add(PATHS.groups)
+    side.passes(MINUTE_MS)
+    assert side.groups is not None
+    assert side.groups.may_lead(GROUP) and side.groups.may_lead("another")
+    assert side.groups.seen().none_is_served and not side.taken and not side.freed
+    assert ["cannot be listed (NoAuth)" in str(one) for one in side.records] == [True]
+    assert side.port.reads <= MINUTE_MS // LOOK_AGAIN_MS + 2
+    side.groups.fired(Fired(Change.CREATED, PATHS.presence(GROUP, "m")))
+    assert not side.groups._early
+    side.port.hidden.clear()
+    side.passes(LOOK_AGAIN_MS + 200)
+    assert side.taken == [GROUP] and side.groups.may_lead(GROUP) and side.members == (CLIENT,)
+    assert not side.groups.may_lead("another") and not side.groups.seen().none_is_served
+
+
 def test_a_deletion_is_for_who_may_write_what_members_may_not() -> None:
     """Where somebody else who may has written there since, it is to be asked again."""
     side = Guarded()
     side.make("g")
     side.close()
     side.lead()
-    ask = encode_ask(ClassicAsk("g", ClassicDelete()))[0]
-
-    def answered(*ops: Op, later: bool = False) -> WireCode:
-        path = PATHS.request(request_name("g"))
-        if later:
-            side.port.reads_wait = True
-        side.write([*ops, Create(path, ask, ephemeral=True)])
-        if later:
-            side.set(PATHS.proof("g"), b"")
-            side.port.go_on()
-        side.settle()
-        found = decode_answer(path, side.data(path) or b"")
-        assert found is not None and not isinstance(found, Malformed)
-        return found.code
-
-    proof = SetData(PATHS.proof("g"), b"", -1)
-    assert answered() is WireCode.GROUP_AUTHORIZATION_FAILED
-    assert answered(proof, later=True) is WireCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert answered(proof) is WireCode.NONE
+    proof = SetData(PATHS.proof(GROUP), b"", -1)
+    assert side.answered(ClassicDelete()) is WireCode.GROUP_AUTHORIZATION_FAILED
+    said = side.answered(ClassicDelete(), proof, later=True)
+    assert said is WireCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert side.answered(ClassicDelete(), proof) is WireCode.NONE

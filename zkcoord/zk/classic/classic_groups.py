@@ -186,7 +186,7 @@ class ClassicGroups:
         figures = self._figures
         waiting = len(self._tickets) + unread
         counted, written = (dict(figures.refused), figures.answered), self._written
-        alone = written.left_alone, written.are_open
+        alone = written.left_alone, written.none_is_served
         return ClassicSeen(states, members, waiting, unread, *counted, *alone)
 
     # the beginning
@@ -273,7 +273,7 @@ class ClassicGroups:
         return True
 
     def _presence(self, where: ClassicPresenceAt, is_there: bool) -> None:
-        if self._written.are_open:
+        if self._written.none_is_served:
             self._early.clear()  # all of it is read when that is mended
         elif not self._has_begun:
             self._early.append((where, is_there))

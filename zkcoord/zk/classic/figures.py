@@ -30,7 +30,8 @@ class ClassicFigures:
 class ClassicSeen:
     """At one moment: groups by state, members, requests without an answer, of which some have not
     been read yet, and groups that are left alone (`none_is_served`: all of them are), since others
-    than coordinators may write what is said of them; and what was counted until then.
+    than coordinators may write what is said of them, or it is hidden; and what was counted until
+    then.
     """
 
     states: Mapping[str, int] = field(default_factory=lambda: NO_STATES)

@@ -2,7 +2,8 @@
 
 With roles it counts only where nobody but coordinators may write it now. While others may write
 what is above all of them none is served; a group whose own nodes are others' to write is left
-alone, as one that the coordinator assigns would be. Both are named and looked at again:
+alone, as one that the coordinator assigns would be. Both are named and looked at again, as are
+groups that cannot be listed, of which none is served:
 `zkcoord acl apply` mends it. Of what was said until then nothing is believed but how often it was
 written: its members join again, and nobody has a generation twice.
 """
@@ -38,6 +39,7 @@ from zkcoord.znodes.classic.paths import member_digest
 GROUPS_PER_READ = 50
 READS_PER_GROUP = 5
 LOOK_AGAIN_MS = 5_000
+ANY_VERSION = -1
 GENERATIONS_UNWRITTEN = 1_000
 """More than there are of those that could not be written, and whose numbers are not used again."""
 
@@ -71,15 +73,26 @@ class WrittenGroups:
         self._mended = mended
         self.are_open = False
         self._was_open = ""
+        self._hidden = False
         self._left_alone: dict[str, str] = {}
+        self._listed: frozenset[str] = frozenset()
         self._unsettled: set[str] | None = None  # None: nobody knows yet which there are
         self._look_again_ms: int | None = None
         self._looks = False
+        self._writes = 0
+        self._then: Callable[[], None] | None = None  # goes on when these have ended
 
     @property
     def left_alone(self) -> int:
         """How many groups are."""
         return len(self._left_alone)
+
+    @property
+    def none_is_served(self) -> bool:
+        """Whether none is before something is mended: others may write what is above all of them,
+        or they cannot be listed.
+        """
+        return self.are_open or self._hidden
 
     def may_have_members(self, group: str) -> bool:
         """Whether its state may name some, though it is not served: it was not read yet, or not
@@ -88,7 +101,9 @@ class WrittenGroups:
         return self._unsettled is None or group in self._unsettled
 
     def leaves_alone(self, group: str) -> bool:
-        """Whether others than coordinators may write what is said of it."""
+        """Whether others than coordinators may write what is said of it, or could and it was not
+        taken back yet.
+        """
         return group in self._left_alone
 
     def begin(self) -> None:
@@ -97,8 +112,15 @@ class WrittenGroups:
         """
 
         def listed(answers: tuple[ReadAnswer, ...]) -> None:
-            found = [n for n in names_in(answers[0]) if names.is_group(n)]
-            self._unsettled = set(found)
+            (there,) = answers
+            self._hidden = isinstance(there, Denied)
+            if isinstance(there, Denied):  # what is hidden must not pass for absent
+                why = f"{self._paths.groups} cannot be listed ({there.error.value})"
+                why = f"none is served: {why}"
+                self._strange(Malformed("client-led groups", self._paths.groups, why))
+                return self._looked()
+            found = [n for n in names_in(there) if names.is_group(n)]
+            self._see(frozenset(found))
             self._next(found, read)
 
         def read() -> None:
@@ -120,6 +142,14 @@ class WrittenGroups:
         self._looks = True
         self._judge([], judged)
 
+    def _see(self, listed: frozenset[str]) -> None:
+        """Which there are. What was settled stays so, though it is looked at once more."""
+        before = self._unsettled or set()
+        self._unsettled = (before & listed) | (listed - self._listed)
+        self._listed = listed
+        for group in sorted(before - listed):
+            self._edge.freed(group)
+
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
         return None if self._looks else self._look_again_ms
@@ -130,7 +160,7 @@ class WrittenGroups:
         if due_ms is None or self._edge.clock() < due_ms:
             return
         self._look_again_ms, self._looks = None, True
-        if self.are_open:
+        if self.none_is_served:
             self.begin()
         else:
             self._next(sorted(self._left_alone), self._looked)
@@ -138,7 +168,7 @@ class WrittenGroups:
     def _looked(self) -> None:
         """All of it was read: one look at a time, or what is served would be taken up again."""
         self._looks = False
-        if self.are_open or self._left_alone:
+        if self.none_is_served or self._left_alone:
             self._look_again_ms = self._edge.clock() + LOOK_AGAIN_MS
 
     def _next(self, groups: list[str], done: Callable[[], None]) -> None:
@@ -164,9 +194,16 @@ class WrittenGroups:
             above = self._was_open if self.are_open else doubts.above
             for group, said in zip(now, answers, strict=True):
                 self._take(group, said, above or doubts.of(group))
-            self._next(later, done)
+            self._then = partial(self._next, later, done)
+            self._go_on()
 
         return self._read(reads, read)
+
+    def _go_on(self) -> None:
+        """When all is written: nobody is answered about a group that is not taken up yet."""
+        if not self._writes and self._then is not None:
+            then, self._then = self._then, None
+            then()
 
     def _judge(self, groups: Sequence[str], then: Callable[[LedDoubts], None]) -> None:
         def answered(doubts: LedDoubts | None) -> None:
@@ -181,32 +218,31 @@ class WrittenGroups:
         if isinstance(state, Denied):
             why = why or f"{self._paths.state(group)} cannot be read ({state.error.value})"
         if why:
+            is_news = False
             if isinstance(decided, Malformed) or (decided is not None and decided.members):
-                self._write(group, _nobody_in(state))  # members of the other kind may come
+                # members of the other kind may come, however often others write it meanwhile
+                self._write(group, _nobody_in(state), ANY_VERSION)
             elif not isinstance(state, Denied):
-                self._settled(group)
-            return self._leave_alone(group, why)
-        was_open = self._left_alone.pop(group, "") or self._was_open
+                is_news = self._settled(group)
+            return self._leave_alone(group, why, is_news=is_news)
+        was_open = self._left_alone.get(group, "") or self._was_open
         if was_open and all(isinstance(a, Missing) for a in (state, since, blobs, presence)):
-            return self._settled(group)  # it was deleted
+            self._left_alone.pop(group, None)
+            return self._deleted(group)
+        is_written = True
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         if isinstance(decided, Malformed) or (decided is not None and was_open):
             # members come anew
             if isinstance(decided, Malformed):
                 self._strange(decided)
             decided, told = _nobody_in(state), ClassicRound(-1)
-            if was_open:
-                self._write(group, decided)
-            else:
-                self._settled(group)
+            is_written = not was_open
         elif decided is not None and _is_untold(decided, presence) and others_in(ids):
             # who led before wrote its first generation, and could not look whether anybody is
             # registered before it had told its members
             decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
-            self._write(group, decided)
-        else:
-            self._settled(group)
+            is_written = False
         for answer in answers:
             if isinstance(answer, Denied):
                 where, refusal = self._paths.group(group), answer.error.value
@@ -221,30 +257,71 @@ class WrittenGroups:
         found.see(names_in(presence))
         parts = zip(self._paths.parts(group)[1:], (blobs, presence, since), strict=True)
         lacking = [path for path, answer in parts if isinstance(answer, Missing)]
-        return self._found(group, found, lacking)
 
-    def _leave_alone(self, group: str, why: str) -> None:
-        if group not in self._left_alone:
+        def take_up() -> None:
+            self._left_alone.pop(group, None)
+            self._found(group, found, lacking)
+            if decided is None:
+                self._deleted(group)
+            else:  # where it names nobody, it has not named anybody in this term
+                self._settled(group)
+
+        if decided is None or is_written or not isinstance(state, Node):
+            return take_up()
+        return self._write(group, decided, state.stat.version, take_up)
+
+    def _leave_alone(
+        self,
+        group: str,
+        why: str,
+        since: str = "others than coordinators can have written it",
+        is_news: bool = False,
+    ) -> None:
+        if is_news or group not in self._left_alone:
             self._edge.freed(group)
         self._left_alone[group] = why
-        why = f"it is not served, since others than coordinators can have written it: {why}"
-        self._strange(Malformed("client-led group", group, why))
+        self._strange(
+            Malformed("client-led group", group, f"it is not served, since {since}: {why}")
+        )
 
-    def _write(self, group: str, state: ClassicState) -> None:
+    def _write(
+        self,
+        group: str,
+        state: ClassicState,
+        version: int,
+        take_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """That nobody is in it. Until that is written it is left alone, and read anew at each look:
+        what it says once it is served is never written over.
+        """
+        path = self._paths.state(group)
+
         def ended(refused: Rejected | None) -> None:
+            self._writes -= 1
             if refused is None or refused.error is ZkError.NO_NODE:
+                take_up()
                 self._settled(group)
                 self._edge.freed(group)
+            elif group not in self._left_alone:
+                self._leave_alone(group, refused.error.value, f"{path} cannot be written")
+            self._go_on()
 
         if self._unsettled is not None:
             self._unsettled.add(group)
-        written = SetData(self._paths.state(group), encode_state(state), -1)
-        self._edge.write([written], ended)
+        self._writes += 1
+        self._edge.write([SetData(path, encode_state(state), version)], ended)
 
-    def _settled(self, group: str) -> None:
-        """What its state says is served, or is nobody."""
+    def _settled(self, group: str) -> bool:
+        """What its state says is served, or is nobody: whether that is news."""
+        is_news = self._unsettled is not None and group in self._unsettled
         if self._unsettled is not None:
             self._unsettled.discard(group)
+        return is_news
+
+    def _deleted(self, group: str) -> None:
+        """It has no state any more: whoever has read one looks again."""
+        if self._settled(group):
+            self._edge.freed(group)
 
 
 def _is_untold(decided: ClassicState, presence: ReadAnswer) -> bool:
