@@ -8,11 +8,15 @@ is newer, and begins at what was committed. Of a group whose leader is a client 
 too, and must be the same when they are stored; a member's commit is fenced there by the state by
 which it may, and by who serves it. Who registers beside it is no matter, for nothing is assigned to
 those while clients lead; but old consumers help themselves: what one of them owns is not stored.
+Nobody can check in a multi that nobody owns something. So owners are looked for after the versions
+of the offsets were read: who comes later begins at what is stored, and what it stores itself before
+this is stored moves the version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from kafka.structs import TopicPartition
 
@@ -24,6 +28,7 @@ from consumer.member.joining.missing_nodes import with_parents
 from consumer.member.multis import metadata_ops, offset_op
 from consumer.member.partition_reader import beside_of
 from consumer.offsets.committed import hidden, stored_reads
+from consumer.offsets.owned_beside import owned_beside, owner_reads
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
 from zkcoord.core.value_type import value
@@ -33,7 +38,6 @@ from zkcoord.zk.port import (
     Children,
     Committed,
     Create,
-    Denied,
     GetChildren,
     GetData,
     Missing,
@@ -81,7 +85,8 @@ class MemberlessCommits:
     """Those of one group. `have_made` has the nodes made that the group consists of, where the
     coordinator makes them, and says why they are not there ("": they are). `by_member`: they are a
     member's, of a group whose leader is a client, as long as it may; else they end as
-    NO_LONGER_MEMBER.
+    NO_LONGER_MEMBER. Where others own some of these beside it, they end as GROUP_ALIVE, nothing is
+    stored, and those are named; the rest may be stored by itself. `tell` hears why, of each topic.
     """
 
     def __init__(
@@ -91,12 +96,14 @@ class MemberlessCommits:
         acl: tuple[AclEntry, ...],
         have_made: Callable[[], str] | None = None,
         by_member: ByMember | None = None,
+        tell: Callable[[str, str], None] = lambda topic, why: None,
     ) -> None:
         self._layout = layout
         self._group = group
         self._acl = acl
         self._have_made = have_made
         self._by_member = by_member
+        self._tell = tell
         self._state = ClassicPaths(layout).state(group)
         self._presence = (
             ClassicPaths(layout).presence(group, by_member.member_id) if by_member else ""
@@ -133,31 +140,12 @@ class MemberlessCommits:
         `stores` not, only whether it may be is looked at.
         """
         result: MultiResult = Unanswered()
-
-        def refused(why: str) -> CommitDone:
-            return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
-
+        refused = partial(CommitDone, message.token, CommitOutcome.REFUSED, tuple(part))
         for _ in range(TRIES_MAX):
-            client.sync()
-            ids = self._where_others_are(part)
-            partitions = [TopicPartition(*tp) for tp in part]
-            reads: list[Read] = [
-                *(GetChildren(path) for path in ids),
-                *stored_reads(self._layout, self._group, partitions),
-                GetData(self._state),
-            ]
-            if self._by_member is not None:
-                reads.append(GetData(self._presence))
-            answers = client.read(reads)
-            secret = hidden(reads, answers)
-            if secret:
-                return refused(not_let(secret))
-            members = self._others(client, part, answers[: len(ids)])
-            if self._by_member is not None:
-                *answers, presence = answers
-                if not _is_served(presence, self._by_member.session):
-                    return self._no_longer(message, part)
-                del reads[-1]
+            seen = self._look(client, message, part)
+            if isinstance(seen, CommitDone):
+                return seen
+            reads, answers, members = seen
             doubt = self._doubt(client, answers[-1])
             if doubt:
                 return refused(doubt)
@@ -180,7 +168,7 @@ class MemberlessCommits:
             why = self._make_parents(client, message, part)
             if why:
                 return refused(why)
-            ops = [*fence, *self._ops(message, part, answers[len(ids) :])]
+            ops = [*fence, *self._ops(message, part, answers)]
             result = client.multi(ops)
             if isinstance(result, Committed):
                 return None
@@ -192,31 +180,42 @@ class MemberlessCommits:
         why = OVERTAKEN if isinstance(result, Rejected) else ""
         return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
 
-    def _where_others_are(self, part: Sequence[ModelPartition]) -> list[str]:
-        """What says by its children who is in the group, or who may own some of these beside a
-        member.
+    def _look(
+        self, client: SyncClient, message: msg.Commit, part: Sequence[ModelPartition]
+    ) -> CommitDone | tuple[list[Read], list[ReadAnswer], list[str]]:
+        """What is stored and then the state, and who is there; or why nothing may be stored. Others
+        are looked for last: what one stores who comes later moves a version that was read before.
         """
-        if self._by_member is None:
-            return [layout.ids(self._group) for layout in LAYOUTS.values()]
-        topics = sorted({tp.topic for tp in part})
-        return [lay.owner_topic(self._group, one) for lay in LAYOUTS.values() for one in topics]
+        client.sync()
+        group, by_member = self._group, self._by_member
+        partitions = [TopicPartition(*tp) for tp in part]
+        reads = [*stored_reads(self._layout, group, partitions), GetData(self._state)]
+        where: list[Read] = [GetChildren(layout.ids(group)) for layout in LAYOUTS.values()]
+        if by_member is not None:
+            where = [GetData(self._presence), *owner_reads(group, part)]
+        answers = client.read([*reads, *where])
+        others = answers[len(reads) :]
+        del answers[len(reads) :]
+        secret = hidden(reads, answers)
+        if not secret:
+            secret = hidden(where, others) if by_member is None else hidden(where[:1], others[:1])
+        if secret:
+            return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), not_let(secret))
+        if by_member is None:
+            found = [name for one in others if isinstance(one, Children) for name in one.names]
+            return reads, answers, found
+        if not _is_served(others[0], by_member.session):
+            return self._no_longer(message, part)
+        owned = owned_beside(client, group, part, others[1:])
+        return self._owned(message, owned) if owned else (reads, answers, [])
 
-    def _others(
-        self, client: SyncClient, part: Sequence[ModelPartition], answers: Sequence[ReadAnswer]
-    ) -> list[str]:
-        """Who is there, or owns some of these as long as its session lives, by what was found where
-        others are.
-        """
-        found = [name for one in answers if isinstance(one, Children) for name in one.names]
-        if self._by_member is None or not found:
-            return found
-        paths = [lay.owner(self._group, tp) for lay in LAYOUTS.values() for tp in part]
-        owners = client.read([GetData(path) for path in paths])
-        return [
-            one.data.decode(errors="replace") if isinstance(one, Node) else path
-            for path, one in zip(paths, owners, strict=True)
-            if isinstance(one, Denied) or (isinstance(one, Node) and one.stat.ephemeral_owner)
-        ]
+    def _owned(self, message: msg.Commit, owned: Mapping[ModelPartition, str]) -> CommitDone:
+        """What others own is named, and told of once a topic."""
+        told = {tp.topic: why for tp, why in sorted(owned.items(), reverse=True)}
+        for topic, why in sorted(told.items()):
+            self._tell(topic, why)
+        whys = "; ".join(list(told.values())[:MEMBERS_NAMED_MAX])
+        return CommitDone(message.token, CommitOutcome.GROUP_ALIVE, tuple(sorted(owned)), whys)
 
     def _no_longer(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone:
         return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_acl
 
-from tests.protocol.rig import GROUP, Rig
-from tests.security.older import BOTH, OPEN, apply, made_by, named, older
+from tests.protocol.rig import GROUP, Coordinator, Rig
+from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
 from tests.security.principals import PASSWORDS, digest
 from tests.security.test_tools_believe import Capture, led, tool
 from zkcoord.cli.main import main
@@ -23,6 +24,7 @@ from zkcoord.zk.sync.client import SyncClient
 
 TOLD = pytest.mark.parametrize("told", [True, False], ids=["roles", "no-roles"])
 ALONE = "left-alone"
+OPEN_TO_READ = [make_acl("world", "anyone", read=True)]
 
 
 @pytest.fixture
@@ -102,6 +104,39 @@ def test_nobody_waits_for_what_is_not_taken_up(
         assert f"coordinators leave the group {GROUP} alone" in err and alone in err
         assert "zkcoord acl apply" in err and boot_ms() - began < 20_000
     assert rig.zk.exists(rig.layout.mode(GROUP)) is None
+
+
+@BOTH
+def test_where_roles_were_given_up_none_is_said_to_be(
+    rig: Rig, alone: str, capsys: Capture
+) -> None:
+    """The coordinator that leads tells it, by its node's ACL; where none does, it cannot be told,
+    and it is said what to do.
+    """
+    asks, leader = rig.layout.asks, rig.layout.leader
+    assert asks not in findings(rig, capsys)[ALONE, GROUP], "they hold"
+    with_roles = rig.procs[-1]
+    assert isinstance(with_roles, Coordinator)
+    with_roles.stop()
+    advice = f"where coordinators have no roles any more, delete {asks}"
+    assert advice in findings(rig, capsys)[ALONE, GROUP], "nobody leads"
+    rig.zk.create(leader, b"", ephemeral=True, acl=OPEN)
+    assert advice in findings(rig, capsys)[ALONE, GROUP], "it came without the epoch"
+    rig.zk.delete(leader)
+    rig.credentials["Coordinator"] = {"digest": digest("coord")}
+    without = rig.coordinator("without")
+    assert (ALONE, GROUP) not in findings(rig, capsys) and not stored(rig).doubts
+    words = "groups", "rebalance", GROUP
+    status, _, err = tool(rig, capsys, *words, told=False)
+    assert status == 0, err
+    rig.zk.set_acls(leader, [*OPEN_TO_READ, *acl_of("rwcda")[:2]])
+    status, _, err = tool(rig, capsys, *words, told=False)
+    assert status == 1 and f"coordinators leave the group {GROUP} alone" in err
+    assert advice in err and err.count("\n") == 1, "one ACL for all nodes, or roles with readers"
+    without.stop()
+    assert advice in findings(rig, capsys)[ALONE, GROUP]
+    rig.zk.delete(asks)
+    assert (ALONE, GROUP) not in findings(rig, capsys), "as it says"
 
 
 @BOTH

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from zkcoord.zk.acl.belief import WRITING, Belief
 from zkcoord.zk.acl.client import acls_of
-from zkcoord.zk.acl.table import Principal, Roles, bits, members_may
+from zkcoord.zk.acl.table import ALL, Principal, Roles, bits, members_may
 from zkcoord.zk.port import Acl, AclAnswer, AclEntry, Denied, GetData, Missing, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -45,7 +45,9 @@ def doubts(
 
 def left_alone(reader: SyncClient, layout: Layout, groups: Sequence[str]) -> dict[str, str]:
     """Why coordinators with roles leave some of these groups alone, by name. Of what this client
-    may not see nothing is said. Raises `UnavailableError`.
+    may not see nothing is said. Where it was told of no roles, and the coordinator that leads has
+    none, none is left alone; where none leads that tells it, it is said what to do if roles were
+    given up. Raises `UnavailableError`.
     """
     heads = reader.read([GetData(layout.group(name)) for name in groups])
     there = [name for name, head in zip(groups, heads, strict=True) if isinstance(head, Node)]
@@ -65,7 +67,31 @@ def left_alone(reader: SyncClient, layout: Layout, groups: Sequence[str]) -> dic
     for name, paths in zip(there, parts, strict=True):
         answers = [_shown(belief, next(found)) for _ in paths]
         judged[name] = belief.usable_group(layout, name, paths, answers)
-    return {name: why for name, why in judged.items() if why}
+    found_wrong = {name: why for name, why in judged.items() if why}
+    if reader.roles is not None or not found_wrong:
+        return found_wrong
+    roles_hold = _has_roles(reader, layout)
+    if roles_hold is None:
+        advice = f"where coordinators have no roles any more, delete {layout.asks}"
+        return {name: f"{why}; {advice}" for name, why in found_wrong.items()}
+    return found_wrong if roles_hold else {}
+
+
+def _has_roles(reader: SyncClient, layout: Layout) -> bool | None:
+    """Whether the coordinator that leads has roles, by the ACL that it gave its node: with roles
+    members may only read it. None: that cannot be told. What came with the epoch is its own, for
+    who may write that is believed.
+    """
+    (acl,) = acls_of(reader, [layout.leader])
+    leader, epoch = reader.read([GetData(layout.leader), GetData(layout.epoch)])
+    if not (isinstance(acl, Acl) and isinstance(leader, Node) and isinstance(epoch, Node)):
+        return None
+    if leader.stat.czxid != epoch.stat.mzxid:
+        return None
+    less = [one for one in acl.entries if one.perms != bits(ALL)]
+    if less and all(one.scheme == WORLD for one in less):
+        return None  # readers, or one ACL for all nodes that lets everybody look
+    return bool(less)
 
 
 def _is_open(root: Acl) -> bool:
