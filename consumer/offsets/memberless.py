@@ -8,9 +8,9 @@ is newer, and begins at what was committed. Of a group whose leader is a client 
 too, and must be the same when they are stored; a member's commit is fenced there by the state by
 which it may, and by who serves it. Who registers beside it is no matter, for nothing is assigned to
 those while clients lead; but old consumers help themselves: what one of them owns is not stored.
-Nobody can check in a multi that nobody owns something. So owners are looked for after the versions
-of the offsets were read: who comes later begins at what is stored, and what it stores itself before
-this is stored moves the version.
+Owners are looked for after the versions of the offsets were read: what one stores who comes later,
+but before this is stored, moves a version. Nothing more can be had: an old consumer reads where it
+begins before it owns, so nobody can see that it has, and what it stores later goes over this.
 """
 
 from __future__ import annotations

@@ -241,7 +241,9 @@ def test_a_member_waits_for_a_coordinator_to_take_back_what_others_can_have_said
     forged(rig, app)
     m = rig.member("m", "t")
     m.wait(lambda: m.notices(msg.NoticeKind.GROUP_NOT_READY), "that it waits")
-    assert "is led by one of its 1 clients" in str(m.notices(msg.NoticeKind.GROUP_NOT_READY)[0])
+    said = str(m.notices(msg.NoticeKind.GROUP_NOT_READY)[0].detail["reason"])
+    assert "is led by one of its 1 clients" in said
+    assert "others can have written it" in said and "zkcoord acl apply" in said
     rig.coordinator()
     m.fetches(T0, T1)
     assert not m.said(msg.Failed)

@@ -5,7 +5,6 @@ asks where it stands. Everything here blocks, on a thread of the gateway's pool.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,6 +55,7 @@ NOT_DELETED = "group %s is not deleted, as a client asks: %s"
 OFFSETS_NOT_DELETED = "offsets of group %s are not deleted, as a client asks: %s"
 NOT_STORED = "clients' offsets of topic %s of group %s are not stored: %s"
 TOPICS_TOLD_MAX = 1_000
+TOLD_AGAIN_S = 600.0
 NOT_MADE = "the coordinator has not made its nodes yet"
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class GroupStore:
         self._layout = layout
         self._led = ClassicPaths(layout)
         self._asking = threading.Lock()
-        self._seldom = Seldom(math.inf, TOPICS_TOLD_MAX)
+        self._seldom = Seldom(TOLD_AGAIN_S, TOPICS_TOLD_MAX)
         self._sessions = SharedSession(zk), SharedSession(zk)
         self.using, self.slowly = (session.using for session in self._sessions)
 
@@ -223,7 +223,8 @@ class GroupStore:
         """`missed`: the group, once its nodes are not there, and are the coordinator's to make."""
         try:
             refusal = self.using(store)
-            if missed and refusal is not None and self._have_made(missed[0]):
+            may_lack = refusal is not None and refusal.outcome is CommitOutcome.REFUSED
+            if missed and may_lack and self._have_made(missed[0]):
                 refusal = self.using(store)
         except ZkcoordError:
             return CommitDone(0, CommitOutcome.UNAVAILABLE)

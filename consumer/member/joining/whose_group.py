@@ -111,8 +111,10 @@ def if_not_led_by_clients(
         )
         if not said:
             return then()
-        by_pin = closed and led_by_clients(group, Missing(), pin, goes_over)
-        led(said, not by_pin and any(map(belief.closed, of_state, states)))
+        others = next(filter(None, map(belief.closed, of_state, states)), "")
+        if not others or (closed and led_by_clients(group, Missing(), pin, goes_over)):
+            return led(said, False)
+        led(f"{said}. That may not be so, since others can have written it: {others}", True)
 
     port.acls((*above, *of_state), answered)
 

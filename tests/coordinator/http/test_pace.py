@@ -7,14 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from http import HTTPStatus
 
 import pytest
 
 from tests.coordinator.http.test_http import PATIENCE_S, raw, status_of
 from tests.harness.wait import wait_until
-from zkcoord.coordinator.http import places
+from zkcoord.coordinator.http import parked, places
 from zkcoord.coordinator.http.pace import AnswerPace
 from zkcoord.coordinator.http.server import HttpAnswer, HttpServer, sentence
 
@@ -66,12 +65,12 @@ def test_those_who_come_at_once_go_one_after_the_other() -> None:
     assert clock.slept == pytest.approx([0.02, 0.04, 0.06, 0.015])
 
 
-def test_more_than_may_wait_wait_as_long_and_do_not_pass() -> None:
+def test_more_than_may_wait_do_not_pass() -> None:
     """They would ask again at once, all of them."""
     clock = Time()
     pace = AnswerPace(20, 3, lambda: clock.ns, clock.sleep)
     assert [pace.turn() for _ in range(6)] == [True] * 4 + [False] * 2
-    assert clock.slept == pytest.approx([0.02, 0.04, 0.06, 0.06, 0.06])
+    assert clock.slept == pytest.approx([0.02, 0.04, 0.06])
     clock.ns += 20_000_000
     assert pace.turn()
 
@@ -100,11 +99,15 @@ def test_many_who_ask_are_answered_at_a_pace(
 
 
 @pytest.mark.parametrize("asking", [40, 100])
+@pytest.mark.parametrize("path", ["/metrics", "/nothing"])
 def test_many_clients_that_ask_again_at_once_are_answered_no_more_often(
-    monkeypatch: pytest.MonkeyPatch, asking: int
+    monkeypatch: pytest.MonkeyPatch, path: str, asking: int
 ) -> None:
-    """Whether more of them ask than may wait for a turn, or fewer; whatever they are answered."""
-    monkeypatch.setattr(places, "TURNS_MAX", 8)
+    """Whether more of them ask than may wait for a turn, or fewer; whatever they are answered. And
+    /live is answered beside them, each time.
+    """
+    monkeypatch.setattr(places, "TURNS_MAX", {**places.TURNS_MAX, "": 8})
+    monkeypatch.setattr(places, "REFUSED_TURNS_MAX", 8)
     made = HttpServer("127.0.0.1", 0, _respond)
     made.start()
     answered: list[int] = []
@@ -112,44 +115,59 @@ def test_many_clients_that_ask_again_at_once_are_answered_no_more_often(
 
     def again() -> None:
         while not over.is_set():
-            answer = raw(made, b"GET /metrics HTTP/1.1\r\n\r\n")
-            answered.extend([status_of(answer)] if answer else [])
+            answer = raw(made, f"GET {path} HTTP/1.1\r\n\r\n".encode())
+            answered.append(status_of(answer) if answer else 0)
 
     with ThreadPoolExecutor(asking) as clients:
         began = time.monotonic()
         for _ in range(asking):
             clients.submit(again)
-        wait_until(lambda: answered.count(200) >= 20, PATIENCE_S, "twenty answers")
+        wait_until(lambda: len([a for a in answered if a]) >= 40, PATIENCE_S, "forty answers")
         took_ms = (time.monotonic() - began) * 1000
         found = list(answered)
+        probes = [raw(made, b"GET /live HTTP/1.1\r\n\r\n") for _ in range(ASKED)]
         over.set()
     made.stop()
-    assert set(found) <= {200, 503}
-    assert found.count(200) <= took_ms / places.EVERY_MS[""] + 1
-    assert found.count(503) <= took_ms / places.REFUSED_EVERY_MS + 1
+    assert {status_of(one) for one in probes} == {200}
+    good = found.count(200)
+    assert good <= took_ms / places.EVERY_MS[""] + 1
+    assert len(found) - good - found.count(0) <= took_ms / places.REFUSED_EVERY_MS + 1
 
 
-def test_of_too_many_that_are_connected_one_more_is_closed_at_once(
+def test_who_hears_nothing_is_kept_for_a_while_without_a_thread(
     monkeypatch: pytest.MonkeyPatch, server: HttpServer
 ) -> None:
-    """Each has a thread. When one of them goes, another may come."""
-    monkeypatch.setattr(places, "OPEN_PER_ADDRESS_MAX", 3)
-    request = b"GET /live HTTP/1.1\r\n\r\n"
+    """And of too many the first is closed earlier."""
+    monkeypatch.setattr(server.places, "refuses", lambda: False)
+    monkeypatch.setattr(parked, "PARKED_MS", 3_600_000)
+    monkeypatch.setattr(parked, "PARKED_MAX", 2)
+    threads = threading.active_count()
     address = ("127.0.0.1", server.port)
     held = [socket.create_connection(address, timeout=PATIENCE_S) for _ in range(3)]
-    wait_until(lambda: server.places._open.total() == 3, PATIENCE_S, "all to be there")
-    with socket.create_connection(address, timeout=PATIENCE_S) as one_more:
-        assert one_more.recv(1) == b""
-    held.pop().close()
-    wait_until(lambda: _answers(server, request), PATIENCE_S, "room for another")
+    for number, client in enumerate(held):
+        client.sendall(b"GET /nothing HTTP/1.1\r\n\r\n")
+        wait_until(
+            lambda count=min(number + 1, 2): len(server.parked._until_ms) == count,
+            PATIENCE_S,
+            "that it is parked",
+        )
+    assert held[0].recv(1) == b""
+    wait_until(lambda: threading.active_count() <= threads, PATIENCE_S, "the ends of threads")
+    server.parked._until_ms = dict.fromkeys(server.parked._until_ms, 0)
+    assert held[1].recv(1) == b"" and held[2].recv(1) == b""
     for client in held:
         client.close()
 
 
-def _answers(server: HttpServer, request: bytes) -> bool:
-    with suppress(OSError):
-        return raw(server, request) != b""
-    return False
+def test_the_end_closes_those_who_hear_nothing(
+    monkeypatch: pytest.MonkeyPatch, server: HttpServer
+) -> None:
+    monkeypatch.setattr(server.places, "refuses", lambda: False)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
+        client.sendall(b"GET /nothing HTTP/1.1\r\n\r\n")
+        wait_until(lambda: server.parked._until_ms, PATIENCE_S, "that it is parked")
+        server.stop()
+        assert client.recv(1) == b""
 
 
 @pytest.mark.parametrize("path", ["/live", "/ready"])

@@ -11,8 +11,8 @@ from zkcoord.zk.clock import NS_PER_MS
 
 class AnswerPace:
     """Lets one pass every `every_ms`, at once where nobody came within that time before. At most
-    `waiting_max` wait for that: one more waits as long as the last of them, and does not pass, so
-    that it asks no more often than they do. Any thread; who waits holds no lock meanwhile.
+    `waiting_max` wait for that: one more does not pass. Any thread; who waits holds no lock
+    meanwhile.
     """
 
     def __init__(
@@ -37,6 +37,6 @@ class AnswerPace:
             passes = at - now <= self._most_ns
             if passes:
                 self._next_ns = at + self._every_ns
-        if at > now:
-            self._sleep(min(at - now, self._most_ns) / 1e9)
+        if passes and at > now:
+            self._sleep((at - now) / 1e9)
         return passes

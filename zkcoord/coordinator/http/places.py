@@ -10,10 +10,7 @@ that slow clients of the others never make a healthy process look dead.
 Before all that whoever asks waits for a turn (`pace`), and so does who is refused, whatever for:
 dozens of clients that ask again at once take no more than a part of the interpreter from the thread
 that decides. A turn takes no place, so who comes between them is only later. Where too many wait
-for a turn, one more is refused after as long; where too many of those wait, it hears nothing.
-
-Whoever waits, for whatever, has a thread: `OPEN_MAX` are connected at once, `OPEN_PER_ADDRESS_MAX`
-of one address. One more is closed at once, and no other is taken for a moment.
+for a turn, one more is refused; where too many wait to hear that, it hears nothing and is `parked`.
 """
 
 from __future__ import annotations
@@ -30,15 +27,14 @@ WAITING_MAX = 128
 PLACES = {"/live": 8, "/ready": 8}
 PLACES_MAX = 32
 PER_ADDRESS_MAX = 16
-EVERY_MS = {"/live": 5, "/ready": 5, "": 20}
+EVERY_MS = {"/live": 2, "/ready": 2, "": 20}
 """Between two answers of a path; "": of all others."""
 
-REFUSED_EVERY_MS = 20
-TURNS_MAX = 64
-"""So many wait for a turn of one kind."""
+TURNS_MAX = {"/live": 256, "/ready": 256, "": 64}
+"""So many wait for a turn."""
 
-OPEN_MAX = 512
-OPEN_PER_ADDRESS_MAX = 256
+REFUSED_EVERY_MS = 20
+REFUSED_TURNS_MAX = 64
 
 
 class Places:
@@ -49,23 +45,8 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
-        self._paces = {kind: AnswerPace(ms, TURNS_MAX) for kind, ms in EVERY_MS.items()}
-        self._refused = AnswerPace(REFUSED_EVERY_MS, TURNS_MAX)
-        self._open: Counter[str] = Counter()
-
-    def opened(self, address: str) -> bool:
-        """Somebody connects; False: too many are."""
-        with self._lock:
-            may = self._open.total() < OPEN_MAX and self._open[address] < OPEN_PER_ADDRESS_MAX
-            self._open[address] += may
-            return may
-
-    def closed(self, address: str) -> None:
-        """One that had `opened` is over."""
-        with self._lock:
-            self._open[address] -= 1
-            if not self._open[address]:
-                del self._open[address]
+        self._paces = {kind: AnswerPace(ms, TURNS_MAX[kind]) for kind, ms in EVERY_MS.items()}
+        self._refused = AnswerPace(REFUSED_EVERY_MS, REFUSED_TURNS_MAX)
 
     def waits(self, connection: socket.socket, address: str) -> None:
         """A connection was accepted."""

@@ -32,6 +32,7 @@ from typing import Any
 import orjson
 
 from zkcoord.coordinator.http.host_names import HostNames
+from zkcoord.coordinator.http.parked import ParkedConnections
 from zkcoord.coordinator.http.places import Places
 from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError, UnavailableError
@@ -44,7 +45,7 @@ REQUEST_DEADLINE_MS = 5_000
 ANSWER_DEADLINE_MS = 10_000
 RECEIVE_BYTES = 4_096
 STOP_POLL_S = 0.25
-AFTER_ONE_TOO_MANY_S = 0.002
+WHERE_MANY_ARE_PARKED_S = 0.002
 PATHS = ("/live", "/ready", "/metrics", "/groups")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_ANSWERED = (FutureTimeoutError, TimeoutError, CancelledError)
@@ -174,6 +175,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Say why, in turn."""
         if self.server.places.refuses():
             self.send_answer(answer)
+        else:
+            self.server.parked.park(self.connection)
 
     def send_answer(self, answer: HttpAnswer) -> None:
         """Head and body, and the end of the connection."""
@@ -226,6 +229,7 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.hosts = HostNames((host, *names))
         self.respond = respond
         self.places = Places()
+        self.parked = ParkedConnections(super().shutdown_request)
         try:
             self.address_family, address = _resolve(host, port)
             super().__init__(address, _Handler)
@@ -251,32 +255,30 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self.shutdown()
             self._thread.join()
         self.server_close()
+        self.parked.close_all()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the connection; when too many wait, one of them is dropped, and when there
-        are too many threads, it is.
-        """
-        if not self.places.opened(client_address[0]):
-            self.shutdown_request(request)
-            time.sleep(AFTER_ONE_TOO_MANY_S)
-            return
+        """A thread for the connection; when too many wait, one of them is dropped."""
+        if self.parked.are_many:
+            time.sleep(WHERE_MANY_ARE_PARKED_S)
         self.places.waits(request, client_address[0])
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # there is no thread for it
-            self._is_over(request, client_address)
-            raise
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """After each connection, and from time to time."""
+        self.parked.close_due()
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection is over, unless it is kept for a while."""
+        if request not in self.parked:
+            super().shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One connection, on its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._is_over(request, client_address)
-
-    def _is_over(self, request: Any, client_address: Any) -> None:
-        self.places.heard(request)
-        self.places.closed(client_address[0])
+            self.places.heard(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """An error that should not happen, in one connection's thread: logged, the others go on."""

@@ -135,7 +135,7 @@ class ClassicGroups:
         self._roles = roles
         self._groups: dict[str, ServedClassicGroup] = {}
         self._refused: set[str] = set()
-        self._has_begun = False
+        self._has_begun = self._hears = False
         self._tickets: dict[int, str] = {}
         self._ticket = 0
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
@@ -239,12 +239,15 @@ class ClassicGroups:
         served.lacks(lacking)
         self._touched(group)
 
-    def _begin_serving(self) -> None:
-        self._has_begun = True
-        for where, is_there in self._early:
+    def _begin_serving(self, could_be_read: bool) -> None:
+        """Serve them; or have whoever asks hear that they are not served."""
+        self._has_begun = could_be_read
+        for where, is_there in self._early if could_be_read else ():
             self._presence(where, is_there)
         self._early.clear()
-        self._incoming.begin()
+        if could_be_read or not self._hears:
+            self._hears = True
+            self._incoming.begin()
 
     # what changes
 
@@ -254,7 +257,7 @@ class ClassicGroups:
             return False
         where = self._paths.locate(event.path)
         if isinstance(where, ClassicRequestAt):
-            if event.change is Change.CREATED and self._has_begun:
+            if event.change is Change.CREATED and self._hears:
                 self._incoming.made(where.request)
             elif event.change is Change.DELETED:
                 self._taken_back(where.request)
@@ -322,7 +325,7 @@ class ClassicGroups:
     def _serve(self, ticket: int, ask: ClassicAsk, confirmed: bool = False) -> None:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
-        if self._written.leaves_alone(ask.group):
+        if self._written.leaves_alone(ask.group) or not self._has_begun:
             code = WireCode.COORDINATOR_NOT_AVAILABLE
         elif isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
             registered = self._registered(ask.group)

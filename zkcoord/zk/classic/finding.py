@@ -48,7 +48,8 @@ Answers = Callable[[tuple[ReadAnswer, ...]], None]
 
 class WrittenGroups:
     """See the module. `read` asks ZooKeeper, `strange` hears of what is not believed. `found(group,
-    what is written, which of its nodes are missing)` takes each group, `done` hears of the end.
+    what is written, which of its nodes are missing)` takes each group, `done` hears of the end,
+    and whether they could be read.
     `are_open`: none is served, since others may write what is above all of them; `mended` hears
     that they may not any more, before what is written is read, and goes on with its argument.
     """
@@ -60,7 +61,7 @@ class WrittenGroups:
         roles: Roles | None,
         strange: Callable[[Malformed], None],
         found: Callable[[str, Found, list[str]], None],
-        done: Callable[[], None],
+        done: Callable[[bool], None],
         mended: Callable[[Callable[[], None]], None],
     ) -> None:
         self._edge = edge
@@ -116,8 +117,10 @@ class WrittenGroups:
             self._hidden = isinstance(there, Denied)
             if isinstance(there, Denied):  # what is hidden must not pass for absent
                 why = f"{self._paths.groups} cannot be listed ({there.error.value})"
-                why = f"none is served: {why}"
-                self._strange(Malformed("client-led groups", self._paths.groups, why))
+                names_below, why = f"{self._paths.groups}/*", f"none is served: {why}"
+                self._strange(Malformed("client-led groups", names_below, why))
+                self._unsettled = None
+                self._done(False)
                 return self._looked()
             found = [n for n in names_in(there) if names.is_group(n)]
             self._see(frozenset(found))
@@ -126,7 +129,7 @@ class WrittenGroups:
         def read() -> None:
             self._looked()
             if not self.are_open:
-                self._done()
+                self._done(True)
 
         def judged(doubts: LedDoubts) -> None:
             was_open, self.are_open = self.are_open, bool(doubts.above)
@@ -144,11 +147,15 @@ class WrittenGroups:
 
     def _see(self, listed: frozenset[str]) -> None:
         """Which there are. What was settled stays so, though it is looked at once more."""
-        before = self._unsettled or set()
-        self._unsettled = (before & listed) | (listed - self._listed)
+        before, known = self._unsettled, self._listed
+        if before is None:
+            before, known = set(known), frozenset()
+        self._unsettled = (before & listed) | (listed - known)
         self._listed = listed
         for group in sorted(before - listed):
             self._edge.freed(group)
+        for group in self._left_alone.keys() - listed:
+            del self._left_alone[group]
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
@@ -214,6 +221,7 @@ class WrittenGroups:
 
     def _take(self, group: str, answers: Sequence[ReadAnswer], why: str) -> None:
         state, since, blobs, presence, ids = answers
+        is_settled = True
         decided = decode_state(group, state.data) if isinstance(state, Node) else None
         if isinstance(state, Denied):
             why = why or f"{self._paths.state(group)} cannot be read ({state.error.value})"
@@ -221,6 +229,7 @@ class WrittenGroups:
             is_news = False
             if isinstance(decided, Malformed) or (decided is not None and decided.members):
                 # members of the other kind may come, however often others write it meanwhile
+                self._unsettle(group)
                 self._write(group, _nobody_in(state), ANY_VERSION)
             elif not isinstance(state, Denied):
                 is_news = self._settled(group)
@@ -233,6 +242,7 @@ class WrittenGroups:
         told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
         if isinstance(decided, Malformed) or (decided is not None and was_open):
             # members come anew
+            is_settled = not isinstance(decided, Malformed) and not decided.members
             if isinstance(decided, Malformed):
                 self._strange(decided)
             decided, told = _nobody_in(state), ClassicRound(-1)
@@ -242,7 +252,7 @@ class WrittenGroups:
             # registered before it had told its members
             decided = ClassicState(ClassicPhase.EMPTY, decided.generation, decided.protocol_type)
             self._edge.record(Record("client-led refusal", group, {"reason": BOTH_KINDS}))
-            is_written = False
+            is_written = is_settled = False
         for answer in answers:
             if isinstance(answer, Denied):
                 where, refusal = self._paths.group(group), answer.error.value
@@ -268,21 +278,18 @@ class WrittenGroups:
 
         if decided is None or is_written or not isinstance(state, Node):
             return take_up()
+        if is_settled:
+            self._settled(group)
+        else:
+            self._unsettle(group)
         return self._write(group, decided, state.stat.version, take_up)
 
-    def _leave_alone(
-        self,
-        group: str,
-        why: str,
-        since: str = "others than coordinators can have written it",
-        is_news: bool = False,
-    ) -> None:
+    def _leave_alone(self, group: str, why: str, is_news: bool = False) -> None:
         if is_news or group not in self._left_alone:
             self._edge.freed(group)
         self._left_alone[group] = why
-        self._strange(
-            Malformed("client-led group", group, f"it is not served, since {since}: {why}")
-        )
+        why = f"it is not served, since others than coordinators can have written it: {why}"
+        self._strange(Malformed("client-led group", group, why))
 
     def _write(
         self,
@@ -302,14 +309,26 @@ class WrittenGroups:
                 take_up()
                 self._settled(group)
                 self._edge.freed(group)
-            elif group not in self._left_alone:
-                self._leave_alone(group, refused.error.value, f"{path} cannot be written")
+            elif version != ANY_VERSION:
+                self._cannot_be_written(group, path, refused.error)
             self._go_on()
 
-        if self._unsettled is not None:
-            self._unsettled.add(group)
         self._writes += 1
         self._edge.write([SetData(path, encode_state(state), version)], ended)
+
+    def _cannot_be_written(self, group: str, path: str, error: ZkError) -> None:
+        """Nobody else may write it any more, and it cannot be taken back."""
+        if error is ZkError.BAD_VERSION:  # who is in it now was not read
+            self._unsettle(group)
+        if group not in self._left_alone:
+            self._edge.freed(group)
+        self._left_alone[group] = why = f"{path} cannot be written ({error.value})"
+        why = f"group {group} is not served, since {why}"
+        self._strange(Malformed("state of a client-led group", path, why))
+
+    def _unsettle(self, group: str) -> None:
+        if self._unsettled is not None:
+            self._unsettled.add(group)
 
     def _settled(self, group: str) -> bool:
         """What its state says is served, or is nobody: whether that is news."""

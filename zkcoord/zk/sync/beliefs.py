@@ -70,17 +70,17 @@ def left_alone(reader: SyncClient, layout: Layout, groups: Sequence[str]) -> dic
     found_wrong = {name: why for name, why in judged.items() if why}
     if reader.roles is not None or not found_wrong:
         return found_wrong
-    roles_hold = _has_roles(reader, layout)
+    roles_hold = _has_roles(reader, layout, roles)
     if roles_hold is None:
         advice = f"where coordinators have no roles any more, delete {layout.asks}"
         return {name: f"{why}; {advice}" for name, why in found_wrong.items()}
     return found_wrong if roles_hold else {}
 
 
-def _has_roles(reader: SyncClient, layout: Layout) -> bool | None:
+def _has_roles(reader: SyncClient, layout: Layout, seen: Roles) -> bool | None:
     """Whether the coordinator that leads has roles, by the ACL that it gave its node: with roles
-    members may only read it. None: that cannot be told. What came with the epoch is its own, for
-    who may write that is believed.
+    members, as they are `seen` elsewhere, may only read it. None: that cannot be told. What came
+    with the epoch is its own, for who may write that is believed.
     """
     (acl,) = acls_of(reader, [layout.leader])
     leader, epoch = reader.read([GetData(layout.leader), GetData(layout.epoch)])
@@ -88,9 +88,9 @@ def _has_roles(reader: SyncClient, layout: Layout) -> bool | None:
         return None
     if leader.stat.czxid != epoch.stat.mzxid:
         return None
-    less = [one for one in acl.entries if one.perms != bits(ALL)]
-    if less and all(one.scheme == WORLD for one in less):
-        return None  # readers, or one ACL for all nodes that lets everybody look
+    less = {Principal(one.scheme, one.id) for one in acl.entries if one.perms != bits(ALL)}
+    if less and less.isdisjoint(seen.members):
+        return None  # readers, or one ACL for all nodes that lets others look
     return bool(less)
 
 

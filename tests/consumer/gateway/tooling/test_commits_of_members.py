@@ -128,3 +128,21 @@ def test_of_many_topics_only_some_are_named(
     for n in (1, 2, 3, 1):
         store._not_stored(GROUP, f"t{n}", "why")
     assert [line.count("t1") for line in sentences(said)] == [1, 0]
+
+
+def test_another_one_who_owns_some_of_a_topic_later_is_named_too(
+    members: Members, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code alone does not say whose partition it is."""
+    (tp, *_), now = PARTITIONS, [0.0]
+    monkeypatch.setattr(members.store._seldom, "_clock", lambda: now[0])
+    path = LAY.owner(GROUP, tp)
+    for owner in ("old-0", "another-7"):
+        members.zk.create(path, owner.encode(), ephemeral=True, makepath=True)
+        assert members.commit([tp]) == {tp: DENIED}
+        (named,) = sentences(said)
+        assert owner in named
+        assert members.commit([tp]) == {tp: DENIED} and not sentences(said)
+        members.zk.delete(path)
+        assert members.commit([tp]) == {tp: WireCode.NONE}
+        now[0] += store_module.TOLD_AGAIN_S
