@@ -193,17 +193,16 @@ class MemberlessCommits:
         where: list[Read] = [GetChildren(layout.ids(group)) for layout in LAYOUTS.values()]
         if by_member is not None:
             where = [GetData(self._presence), *owner_reads(group, part)]
-        answers = client.read([*reads, *where])
-        others = answers[len(reads) :]
-        del answers[len(reads) :]
+        found = client.read([*reads, *where])
+        answers, others = found[: len(reads)], found[len(reads) :]
         secret = hidden(reads, answers)
         if not secret:
             secret = hidden(where, others) if by_member is None else hidden(where[:1], others[:1])
         if secret:
             return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), not_let(secret))
         if by_member is None:
-            found = [name for one in others if isinstance(one, Children) for name in one.names]
-            return reads, answers, found
+            there = [name for one in others if isinstance(one, Children) for name in one.names]
+            return reads, answers, there
         if not _is_served(others[0], by_member.session):
             return self._no_longer(message, part)
         owned = owned_beside(client, group, part, others[1:])

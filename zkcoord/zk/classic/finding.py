@@ -200,7 +200,7 @@ class WrittenGroups:
         def judged(answers: list[tuple[ReadAnswer, ...]], doubts: LedDoubts) -> None:
             above = self._was_open if self.are_open else doubts.above
             for group, said in zip(now, answers, strict=True):
-                self._take(group, said, above or doubts.of(group))
+                self._take(group, said, above or doubts.of(group), group in doubts.foreign)
             self._then = partial(self._next, later, done)
             self._go_on()
 
@@ -219,7 +219,7 @@ class WrittenGroups:
 
         ask_who_wrote(self._edge.port, self._roles, self._paths, groups, answered, True)
 
-    def _take(self, group: str, answers: Sequence[ReadAnswer], why: str) -> None:
+    def _take(self, group: str, answers: Sequence[ReadAnswer], why: str, is_foreign: bool) -> None:
         state, since, blobs, presence, ids = answers
         is_settled = True
         decided = decode_state(group, state.data) if isinstance(state, Node) else None
@@ -227,12 +227,14 @@ class WrittenGroups:
             why = why or f"{self._paths.state(group)} cannot be read ({state.error.value})"
         if why:
             is_news = False
-            if isinstance(decided, Malformed) or (decided is not None and decided.members):
-                # members of the other kind may come, however often others write it meanwhile
+            names_some = isinstance(decided, Malformed) or bool(decided and decided.members)
+            if names_some and not is_foreign:
                 self._unsettle(group)
-                self._write(group, _nobody_in(state), ANY_VERSION)
             elif not isinstance(state, Denied):
                 is_news = self._settled(group)
+            if names_some:
+                # members of the other kind may come, however often others write it meanwhile
+                self._write(group, _nobody_in(state), ANY_VERSION)
             return self._leave_alone(group, why, is_news=is_news)
         was_open = self._left_alone.get(group, "") or self._was_open
         if was_open and all(isinstance(a, Missing) for a in (state, since, blobs, presence)):
