@@ -27,6 +27,8 @@ from consumer.errors import ConsumerOptionError
 from consumer.librdkafka_settings import check_mappable
 from consumer.option_types import quoted, read_option
 from zkcoord.words import is_utf8
+from zkcoord.zk.acl.table import roles
+from zkcoord.zk.options import Digest, Sasl, principal_of
 from zkcoord.znodes import names
 from zkcoord.znodes.registration import LIST_CHARS_MAX
 from zkcoord.znodes.strict_json import USER_DATA_CHARS_MAX
@@ -172,7 +174,7 @@ def check(configs: Mapping[str, Any]) -> ConsumerOptions:
     session_timeout_ms = _session_timeout(config, configs)
     if not callable(config["assignment_user_data"]):
         user_data_of(config["assignment_user_data"])
-    for rule in (_check_group, _check_zookeeper, _check_brokers, _check_client):
+    for rule in (_check_group, _check_zookeeper, _check_roles, _check_brokers, _check_client):
         rule(config)
     rebalance_timeout_ms = (
         config["max_poll_interval_ms"]
@@ -339,4 +341,26 @@ def _check_zookeeper(config: Mapping[str, Any]) -> None:
         raise ConsumerOptionError(
             "zookeeper_sasl_username and zookeeper_sasl_password need zookeeper_sasl_mechanism: add"
             " it ('DIGEST-MD5'), or use zookeeper_auth for ZooKeeper's digest scheme"
+        )
+
+
+def _check_roles(config: Mapping[str, Any]) -> None:
+    """What a consumer makes is its own and the coordinators': where it takes itself for one of
+    these, the true ones cannot use it, and its group is held up.
+    """
+    coordinators, members, readers = (config[name] or "" for name in ROLES)
+    if not (coordinators or members or readers):
+        return
+    mine = principal_of(
+        Digest(*config["zookeeper_auth"]) if config["zookeeper_auth"] else None,
+        Sasl(config["zookeeper_sasl_mechanism"], config["zookeeper_sasl_username"] or "")
+        if config["zookeeper_sasl_mechanism"]
+        else None,
+    )
+    found = roles(coordinators, members, readers, ROLES)
+    if mine in found.coordinators and mine not in found.members:
+        raise ConsumerOptionError(
+            f"this consumer has the credentials of {names.shown(str(mine))}, which {ROLES[0]} names"
+            f" and {ROLES[1]} does not: give it a member's credentials, and both options as the"
+            " coordinators have them"
         )

@@ -29,7 +29,9 @@ def live_in_kafka(now: GroupNow) -> list[str]:
 
 
 def live_in_zookeeper(now: GroupNow) -> list[str]:
-    """Members in ZooKeeper, and owner nodes of sessions that have not ended yet."""
+    """Members in ZooKeeper, also those that one of them leads, and owner nodes of sessions that
+    have not ended yet.
+    """
     found = [
         f"{kind} are registered in ZooKeeper ({some(members)}): stop them first"
         for kind, members in (("old consumers", now.old), ("members of zkcoord", now.ours))
@@ -42,7 +44,7 @@ def live_in_zookeeper(now: GroupNow) -> list[str]:
                 " though nobody is registered: wait until those sessions end"
             )
         ]
-    return found
+    return [*found, now.led] if now.led else found
 
 
 def unreadable(now: GroupNow) -> list[str]:

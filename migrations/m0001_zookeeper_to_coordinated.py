@@ -77,6 +77,8 @@ def forward(now: GroupNow, choices: Choices) -> MigrationPlan:
             ]
     if rewritten or changed:
         live += judging.live_in_zookeeper(now)
+    elif changes and now.led:
+        live.append(now.led)
     return MigrationPlan(
         now.name,
         (*changes, *rewritten),
@@ -147,6 +149,8 @@ def back(now: GroupNow, choices: Choices) -> MigrationPlan:
             changes.append(
                 ZkNote(topic, encode_incarnation(beside.value).decode(), "", beside.version)
             )
+    if changes and now.led:
+        live.append(now.led)
     return MigrationPlan(
         now.name,
         tuple(changes),

@@ -20,8 +20,8 @@ class GroupNow:
 
     `old` and `ours` are the members registered in ZooKeeper, old consumers' and zkcoord's, `owned`
     how many owner nodes there are, `theirs` the live members of Kafka's own protocol.
-    `both_layouts`: members in both of zkcoord's layouts. `logs` are those that brokers answered
-    for.
+    `both_layouts`: members in both of zkcoord's layouts. `led`: that clients lead it, or that
+    nobody knows whether they do, as a sentence. `logs` are those that brokers answered for.
     """
 
     name: str
@@ -37,6 +37,7 @@ class GroupNow:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
+    led: str = ""
 
     def counts(self, tp: TopicPartition) -> bool:
         """Whether ZooKeeper has an offset of the topic as it is now. One written before the topic

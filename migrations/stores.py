@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from migrations.model import GroupNow
+from zkcoord.admin.common import refuse_led
 from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.admin.offsets.reset_plan import Log
@@ -13,11 +15,13 @@ from zkcoord.check.reader import GroupSeen, read_groups
 from zkcoord.check.registration_rules import judge
 from zkcoord.core.model import Topic, TopicPartition
 from zkcoord.core.shared import KEEPER
+from zkcoord.errors import RefusedError
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.led_groups import led_views
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import Vacant
-from zkcoord.znodes.paths import TOPICS
+from zkcoord.znodes.paths import LAYOUTS, TOPICS
 
 NOTHING = OffsetsParent(Vacant(), None, 0)
 
@@ -47,10 +51,25 @@ class Stores:
             | {tp for group in seen.values() for tp in _partitions(group, topics)},
             topics,
         )
+        led = self._led(wanted)
         return [
-            _now(seen[name], committed.get(name, {}), theirs.get(name, ()), topics, logs)
+            replace(
+                _now(seen[name], committed.get(name, {}), theirs.get(name, ()), topics, logs),
+                led=led.get(name, ""),
+            )
             for name in wanted
         ]
+
+    def _led(self, wanted: Sequence[str]) -> dict[str, str]:
+        """Which of them clients lead, and of which nobody knows it."""
+        found: dict[str, str] = {}
+        for layout in LAYOUTS.values():
+            for name in led_views(self.client, layout, frozenset(wanted)):
+                try:
+                    refuse_led(self.client, layout, name)
+                except RefusedError as error:
+                    found[name] = str(error)
+        return found
 
     def _topics(self, wanted: set[str]) -> dict[str, Topic]:
         fitting = sorted(filter(names.is_topic, wanted))

@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from zkcoord.core.value_type import value
 
 UNION_FORMS = (Union, UnionType)
 PRIMITIVES = (str, int, bool, float)
@@ -34,7 +36,7 @@ class ForeignEncoding(ValueError):
     """Plain values that do not stand for what was asked for; the message is one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Codec:
     """Both ways for one type. `encode` trusts its argument, `decode` raises `ForeignEncoding`."""
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from zkcoord.core.model import Command, Malformed, Mode, Subscription, Thread, TopicPartition
+from zkcoord.core.value_type import value
 
 from .messages import FailureCode, FromFetcher, ToFetcher
 from .topic_incarnations import ExpectedNote, IncarnationMark, TopicNote
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionOpened:
     """A new ZooKeeper session is connected; `name` is this session's consumer id."""
 
@@ -26,28 +27,28 @@ class SessionOpened:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionSuspended:
     """The connection is gone. Whatever was under way has been answered as unknown."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionResumed:
     """The same session is connected again, and its watches are set again."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionOver:
     """The session is gone for certain: expired or closed."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinFailed:
     """Registering failed for good: a sentence for the user."""
 
@@ -56,7 +57,7 @@ class JoinFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Registered:
     """The registration exists. `epoch` and `lease_max_ms` are the epoch node's (0 where no
     coordinator has ever run).
@@ -69,7 +70,7 @@ class Registered:
     sent_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EpochRead:
     """The epoch node, read because a command named another epoch."""
 
@@ -78,7 +79,7 @@ class EpochRead:
     lease_max_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandsRead:
     """Commands in the channel; with `complete`, there are no others."""
 
@@ -87,7 +88,7 @@ class CommandsRead:
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandVanished:
     """A command's node was deleted, by our ack or by the coordinator. A hint."""
 
@@ -95,7 +96,7 @@ class CommandVanished:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegistrationTouched:
     """Something happened to the registration's node. A hint."""
 
@@ -110,7 +111,7 @@ class Whose(enum.Enum):
     NOBODY = "nobody"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionReading:
     """One partition as read: its owner node, and its stored offset with the version that the next
     write must name (None: no such node) and the transaction that wrote it. `metadata` is what was
@@ -127,7 +128,7 @@ class PartitionReading:
     noted_in: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionsRead:
     """Answer to `ReadPartitions`, read after a sync where it was asked. `incarnation` is None when
     the registration is gone; `command_there` says whether the named command is. `beside` is what is
@@ -153,7 +154,7 @@ class Ending(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wrote:
     """Answer to an ack, commit, renewal or drop. `versions` are the offset nodes' new versions;
     `sent_ms` is when it was queued.
@@ -167,7 +168,7 @@ class Wrote:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderSeen:
     """Whether a coordinator leads, as read; `group_state` is the group's reported state, for
     people.
@@ -178,7 +179,7 @@ class LeaderSeen:
     group_state: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModeRead:
     """The group's mode, read when the member registered, when its connection was back and when the
     node changed. None: nobody said anything.
@@ -188,14 +189,14 @@ class ModeRead:
     mode: Mode | Malformed | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LegacyGroupTouched:
     """Something changed below ids, or of a subscribed topic. A hint."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LegacyGroupRead:
     """Answer to `ReadLegacyGroup`: what stands for the registrations, as in a command's `seen`, and
     for the subscribed topics with their partitions.
@@ -207,7 +208,7 @@ class LegacyGroupRead:
     topics: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NobodyServes:
     """At some moment from `at_ms` until now the ensemble had no quorum: no session ended then, and
     each gets its whole timeout again when there is one.
@@ -217,7 +218,7 @@ class NobodyServes:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FromApplication:
     """A message of the fetching side."""
 
@@ -225,7 +226,7 @@ class FromApplication:
     message: FromFetcher
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberTick:
     """Time passed."""
 
@@ -260,21 +261,21 @@ NodeEvent = (
 MemberEvent = SessionEvent | NodeEvent | FromApplication | MemberTick
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenSession:
     """Open a new session under a new name, `after_ms` from now or later."""
 
     after_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CloseSession:
     """Close the session: registration and owner nodes go with it, in one transaction."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Join:
     """Make channel and registration. Answered by `Registered` or `JoinFailed`, or by neither when
     the connection is lost. `first`: this consumer was never registered before, so a static member
@@ -289,22 +290,22 @@ class Join:
     ended: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadEpoch:
     """Read the epoch node. Answered by `EpochRead`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadCommands:
     """Read the whole channel. Answered by `CommandsRead(complete)`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadLeader:
     """Is there a coordinator? Answered by `LeaderSeen`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadPartitions:
     """Read registration, one command, `topics` (with the incarnation that is meant) and what is
     said of their offsets, and owner and offset nodes (making missing parents); after a sync if
@@ -318,7 +319,7 @@ class ReadPartitions:
     topics: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadLegacyGroup:
     """Watch, sync, then read all registrations of the group and the topics of this subscription.
     Answered by `LegacyGroupRead`, or not at all when the connection is lost.
@@ -328,7 +329,7 @@ class ReadLegacyGroup:
     subscription: Subscription
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StartPartition:
     """Part of a start ack: make the owner node, and store `offset` at `version` (None: create the
     node); without an offset nothing is stored. `metadata` and `noted` are what stands beside the
@@ -344,7 +345,7 @@ class StartPartition:
     note: ExpectedNote | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StopPartition:
     """Part of a stop ack: delete the owner node, and store `offset` at `version` (None: create the
     node); without an offset nothing is stored. `clears`: delete the metadata of another offset.
@@ -356,7 +357,7 @@ class StopPartition:
     clears: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ack:
     """ONE multi: check of one's own registration, delete the command (where there is one: a release
     has none), all starts and stops, and whose the offsets of whole topics are (`marks`). `notes`:
@@ -371,7 +372,7 @@ class Ack:
     notes: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Store:
     """ONE multi: check of one's own registration, and offsets at their versions (value, version;
     None: create the node); with nothing to store it only proves membership. `owned`: check the
@@ -387,7 +388,7 @@ class Store:
     notes: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropOwners:
     """ONE multi: check of one's own registration, and delete these owner nodes of ours (their
     offset nodes were deleted by somebody).
@@ -397,7 +398,7 @@ class DropOwners:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resubscribe:
     """ONE multi: delete these commands, delete and create the registration. Answered by `Wrote`;
     the new incarnation is read with `ReadPartitions`.
@@ -410,7 +411,7 @@ class Resubscribe:
     user_data: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendMessage:
     """The fetching side has to hear this."""
 

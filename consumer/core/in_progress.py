@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.model import Command, TopicPartition
+from zkcoord.core.value_type import value
 
 from .events import Ack, StartPartition
 from .messages import CommitDone, CommitOutcome
@@ -102,7 +103,7 @@ class CommitIntent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropIntent:
     """Delete our owner node of a partition that is to be started anew: its offset node was deleted
     by somebody, or it was started for a topic that is gone.
@@ -138,7 +139,7 @@ class InFlightKind(enum.Enum):
     RESUBSCRIBE = "change the subscription"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestInFlight:
     """The one request under way."""
 

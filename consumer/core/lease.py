@@ -4,10 +4,10 @@ that another thread may read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lease:
     """Until when records may be handed out, and by whom: both fields belong together, so they are
     made, assigned and read together.

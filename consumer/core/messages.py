@@ -28,12 +28,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from zkcoord.core.model import Subscription, TopicPartition
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assigned:
     """Fetch these partitions from these offsets; call on_partitions_assigned. `streams`: which of
     this member's streams owns a partition, where it is not stream 0. `metadata`: what was committed
@@ -50,7 +51,7 @@ class Assigned:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Revoke:
     """Give these partitions up; call on_partitions_revoked; answer `Revoked(token, ...)`.
     `in_part`: what is left out is asked for again. `more`: others are to come.
@@ -62,7 +63,7 @@ class Revoke:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resumed:
     """A revocation was withdrawn: go on where these partitions stand (on_partitions_assigned if
     on_partitions_revoked was called).
@@ -71,7 +72,7 @@ class Resumed:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lost:
     """These partitions are gone without notice; call on_partitions_lost."""
 
@@ -80,7 +81,7 @@ class Lost:
     assignment_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Seek:
     """An operator reset the stored offset: continue from there."""
 
@@ -89,7 +90,7 @@ class Seek:
     assignment_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resolve:
     """No offset is stored for these partitions: where do they begin (what the group has committed
     in Kafka, else auto_offset_reset)? Those in `earliest` begin at their first record whatever that
@@ -119,7 +120,7 @@ class CommitOutcome(enum.Enum):
     UNAVAILABLE = "ZooKeeper did not answer"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitDone:
     """Answer to `Commit`. `partitions` are those concerned when the outcome is not OK; `why` is
     what Kafka says, where offsets are kept there.
@@ -131,7 +132,7 @@ class CommitDone:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stored:
     """These next offsets are stored in ZooKeeper now, by this member (or, for what it holds, by an
     operator). `given`: it gave the partitions up with them. Told only where
@@ -144,7 +145,7 @@ class Stored:
     metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failed:
     """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`; `rejection`
     is the coordinator's code where it rejected the member.
@@ -193,7 +194,7 @@ class NoticeKind(enum.Enum):
     GROUP_NOT_READY = "the group's nodes cannot be used yet"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Notice:
     """Something happened; `detail` holds flat, printable values."""
 
@@ -201,7 +202,7 @@ class Notice:
     detail: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UserData:
     """What a custom assignor has for this member; it belongs to the assignment that the next
     messages bring about.
@@ -225,7 +226,7 @@ ToFetcher = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subscribe:
     """The application's (new) subscription, and what it tells a custom assignor."""
 
@@ -233,7 +234,7 @@ class Subscribe:
     user_data: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Revoked:
     """Answer to `Revoke`. `busy` are not given up now."""
 
@@ -242,7 +243,7 @@ class Revoked:
     busy: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resolved:
     """Answer to `Resolve`; a partition may be left out when it cannot be resolved yet (it is asked
     again). `unset`: nothing says where these begin. They are owned without an offset, which the
@@ -254,7 +255,7 @@ class Resolved:
     unset: tuple[TopicPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GiveUp:
     """This member must not go on: leave, and fail with this. So it is where no answer to `Resolve`
     may be made up, or where the group is in use elsewhere.
@@ -264,7 +265,7 @@ class GiveUp:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Commit:
     """Store these next offsets, as known in `assignment_epoch`, and `metadata`
     beside those that it names; beside the others there is none from then on. Answered by
@@ -277,7 +278,7 @@ class Commit:
     metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExpectCommit:
     """Somebody may store these next offsets on this member's behalf, each at the version held now
     (a sink that publishes a batch and its offsets in one multi): found so, they are no operator's
@@ -287,12 +288,12 @@ class ExpectCommit:
     offsets: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Polled:
     """The application polled: it is alive (max_poll_interval)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Close:
     """Leave the group: commit `positions`, as known in `assignment_epoch`, where the commit is
     automatic, then close the session.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberOptions:
     """What a member is and how it behaves, fixed for its life."""
 

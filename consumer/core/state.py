@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from zkcoord.core.error_codes import MembershipEnd
 from zkcoord.core.model import Command, Subscription, TopicPartition
+from zkcoord.core.value_type import value
 
 from .in_progress import CommandInProgress, DueWrite, InFlightKind, Intent, RequestInFlight
 from .messages import Subscribe
@@ -244,7 +245,7 @@ class MemberState:
         return self.phase is Phase.MEMBER
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberSnapshot:
     """A member as it was at the end of one step, for other threads."""
 

@@ -14,12 +14,12 @@ beside it count, because a damaged note is no reason to throw a group's progress
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed, same_incarnation
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicNote:
     """The data of offsets/[topic], as read: `incarnation` is "" where nobody has said anything;
     `written` is the transaction that wrote it, `version` what the next write must name.
@@ -31,7 +31,7 @@ class TopicNote:
     written: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class IncarnationMark:
     """Part of a start ack: from now on the offsets of `topic` belong to `incarnation` (with
     `newer_only`, those written from now on), if nobody said otherwise since `version`.
@@ -43,7 +43,7 @@ class IncarnationMark:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExpectedNote:
     """What offsets/[topic] says, and at which version, since a partition was started without an
     offset. Whoever stores its first one must find it so: below a node that was deleted and made

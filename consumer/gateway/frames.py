@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -48,6 +47,7 @@ from consumer.gateway.address import Address
 from consumer.gateway.skimming import skim
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
@@ -115,7 +115,7 @@ class BadFrameError(ValueError):
     """It is no request: the connection is closed, as brokers do."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Head:
     """The beginning of a request: what it is, and what its answer begins with."""
 

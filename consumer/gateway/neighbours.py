@@ -1,8 +1,9 @@
 """Which gateways there are: this one's own node, and the others', for clients to know them all.
 
 Clients are sent where these nodes say, with their passwords. So where there are roles only
-coordinators may make them, and what others could have made is not believed; a gateway that may not
-make one works, but clients of the others do not learn of it.
+coordinators may make them, and what others could have made is not believed; nor is what would stay
+without its maker's session. A gateway that may not make one works, but clients of the others do not
+learn of it.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ from zkcoord.zk.port import (
     ReadResult,
     Rejected,
     WatchMode,
+    ZkError,
 )
 from zkcoord.znodes.gateway_nodes import (
+    NODES_READ_MAX,
     AnnouncedGateway,
-    decode_gateway,
+    announced,
     encode_gateway,
     gateway_number,
 )
@@ -47,6 +50,10 @@ log = logging.getLogger(__name__)
 
 GATEWAYS_MAX = 100
 SAID_MAX = 100
+NAMED_MAX = 5
+READ_AT_ONCE = 50
+
+Said = AnnouncedGateway | Malformed
 
 
 def differing(options: Mapping[str, str], other: AnnouncedGateway) -> list[str]:
@@ -82,6 +89,8 @@ class Neighbours:
         self.differing = 0  # other gateways with other options
         self._port: Port | None = None
         self._node = ""
+        self._has_no_number = False
+        self._looks = self._looks_again = False
         self._known: tuple[AnnouncedGateway, ...] = ()
         self._said: set[str] = set()
 
@@ -89,6 +98,8 @@ class Neighbours:
         """See `UsesSession`."""
         if new:
             self._node = ""
+        self._port = port
+        self._has_no_number = self._looks = self._looks_again = False
         port.watch(self._layout.gateways, WatchMode.PERSISTENT, lambda result: None)
         if self._node:
             return self._look(port)
@@ -98,7 +109,9 @@ class Neighbours:
     def fired(self, event: Fired) -> None:
         """See `UsesSession`."""
         if event.path == self._layout.gateways and self._port is not None:
-            self._look(self._port)
+            again, self._has_no_number = self._has_no_number, False
+            look = self._announce if again else self._look
+            look(self._port)
 
     def _announce(self, port: Port) -> None:
         data = encode_gateway(self._own.host, self._own.port, self._options, self._in_kafka)
@@ -107,8 +120,16 @@ class Neighbours:
         )
 
         def answered(result: MultiResult) -> None:
+            taken = isinstance(result, Rejected) and result.error is ZkError.NODE_EXISTS
+            self._has_no_number = taken
             if isinstance(result, Committed) and isinstance(result.results[0], Created):
                 self._node = result.results[0].path.rpartition("/")[2]
+            elif taken:
+                self._say(
+                    "clients of other gateways do not learn of this one: a node below"
+                    f" {self._layout.gateways} that is no gateway's has the number that is next;"
+                    " delete it, and this gateway goes on by itself"
+                )
             elif isinstance(result, Rejected):
                 self._say(
                     f"clients of other gateways do not learn of this one: ZooKeeper refuses its"
@@ -120,7 +141,12 @@ class Neighbours:
         port.multi([node], answered)
 
     def _look(self, port: Port) -> None:
+        """One look at a time: an older one that ends later would tell of what was."""
         self._port = port
+        if self._looks:
+            self._looks_again = True
+            return None
+        self._looks = True
         if self._roles is None:
             return self._list(port)
         roles, gateways = self._roles, self._layout.gateways
@@ -134,7 +160,7 @@ class Neighbours:
             wrong = belief.closed(paths[1], above) or belief.closed(paths[2], node)
             if wrong:
                 self._say(f"other gateways are not believed: {wrong}")
-                self._tell(())
+                self._looked(port, ())
             else:
                 self._list(port)
 
@@ -145,34 +171,54 @@ class Neighbours:
             if isinstance(result, ReadDone):
                 answer = result.answers[0]
                 names = answer.names if isinstance(answer, Children) else ()
-                self._read(port, tuple(n for n in names if n != self._node)[:GATEWAYS_MAX])
+                self._read(port, tuple(n for n in names if n != self._node)[:NODES_READ_MAX])
 
         port.read([GetChildren(self._layout.gateways)], listed)
 
-    def _read(self, port: Port, names: tuple[str, ...]) -> None:
+    def _read(self, port: Port, names: tuple[str, ...], found: tuple[Said, ...] = ()) -> None:
+        """In parts: a node may be long, and need be no gateway's."""
+        part, later = names[:READ_AT_ONCE], names[READ_AT_ONCE:]
+        if not part:
+            return self._heard(port, found)
+
         def read(result: ReadResult) -> None:
             if not isinstance(result, ReadDone):
                 return
-            found = [
-                decode_gateway(name, answer.data)
-                for name, answer in zip(names, result.answers, strict=True)
+            nodes = dict(zip(part, result.answers, strict=True))
+            more = tuple(
+                announced(name, answer.data, answer.stat.ephemeral_owner)
+                for name, answer in nodes.items()
                 if isinstance(answer, Node)
-            ]
-            for one in found:
-                if isinstance(one, Malformed):
-                    self._say(f"a gateway cannot be read: {one}")
-            announced = tuple(one for one in found if isinstance(one, AnnouncedGateway))
-            for one in announced:
-                if not is_host(one.host):
-                    self._say(
-                        f"clients are not told of a gateway at {shown(one.host)}, which is no host:"
-                        " begin it again with another --advertise"
-                    )
-            self._tell(tuple(one for one in announced if is_host(one.host)))
+            )
+            self._read(port, later, found + more)
 
-        if not names:
-            return self._tell(())
-        return port.read([GetData(f"{self._layout.gateways}/{name}") for name in names], read)
+        return port.read([GetData(f"{self._layout.gateways}/{name}") for name in part], read)
+
+    def _heard(self, port: Port, found: tuple[Said, ...]) -> None:
+        bad = [one for one in found if isinstance(one, Malformed)]
+        for one in bad[:NAMED_MAX]:
+            where = shown(f"{self._layout.gateways}/{one.name}")
+            self._say(f"clients are not told of a gateway by {where}: {one.reason}")
+        if len(bad) > NAMED_MAX:
+            self._say(
+                f"there are more nodes below {self._layout.gateways} that no gateway made: delete"
+                " them"
+            )
+        there = [one for one in found if isinstance(one, AnnouncedGateway)]
+        for gateway in there:
+            if not is_host(gateway.host):
+                self._say(
+                    f"clients are not told of a gateway at {shown(gateway.host)}, which is no host:"
+                    " begin it again with another --advertise"
+                )
+        others = tuple(gateway for gateway in there if is_host(gateway.host))
+        self._looked(port, others[:GATEWAYS_MAX])
+
+    def _looked(self, port: Port, others: tuple[AnnouncedGateway, ...]) -> None:
+        again, self._looks, self._looks_again = self._looks_again, False, False
+        self._tell(others)
+        if again:
+            self._look(port)
 
     def _tell(self, others: tuple[AnnouncedGateway, ...]) -> None:
         # what has this one's address is what it left behind, or will soon be gone; unless it is new

@@ -9,10 +9,10 @@ is gone through without building anything, and refused at the first part that is
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from zkcoord.core.value_type import value
 from zkcoord.kafka_client.frames import TAGS_MAX, varint
 
 PARTS_MAX = 20_000
@@ -24,7 +24,7 @@ PART_BYTES, NUMBER_BYTES = 400, 40
 TEXT, BYTES = "text", "bytes"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Array:
     """Of structures, texts or bytes (one step is a text's or bytes'), or of numbers of a size."""
 

@@ -6,13 +6,17 @@ are read, after a sync, with the versions of the offsets, and each offset is wri
 read. A member's start moves the version, so either its start is older, and the commit fails, or it
 is newer, and begins at what was committed. Of a group whose leader is a client its state is read,
 too, and must be the same when they are stored; a member's commit is fenced there by the state by
-which it may, and by who serves it.
+which it may, and by who serves it. Who registers beside it is no matter, for nothing is assigned to
+those while clients lead; but old consumers help themselves: what one of them owns is not stored.
+Owners are looked for after the versions of the offsets were read: what one stores who comes later,
+but before this is stored, moves a version. Nothing more can be had: an old consumer reads where it
+begins before it owns, so nobody can see that it has, and what it stores later goes over this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from kafka.structs import TopicPartition
 
@@ -24,8 +28,10 @@ from consumer.member.joining.missing_nodes import with_parents
 from consumer.member.multis import metadata_ops, offset_op
 from consumer.member.partition_reader import beside_of
 from consumer.offsets.committed import hidden, stored_reads
+from consumer.offsets.owned_beside import owned_beside, owner_reads
 from zkcoord.core.model import Malformed, Topic
 from zkcoord.core.model import TopicPartition as ModelPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     AclEntry,
     Check,
@@ -52,7 +58,7 @@ from zkcoord.znodes.classic.documents import decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.names import shown
-from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.paths import LAYOUTS, Layout
 
 TRIES_MAX = 5
 PARTITIONS_PER_MULTI_MAX = 100
@@ -62,7 +68,7 @@ BACK = "it goes back, and may be older than what was committed at another gatewa
 OVERTAKEN = f"others wrote these offsets at the same time, {TRIES_MAX} times in a row"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ByMember:
     """A member of a group whose leader is a client: while its state has this version, and the
     gateway with this session serves the member. `forward`: it has just come to that, and what it
@@ -79,7 +85,8 @@ class MemberlessCommits:
     """Those of one group. `have_made` has the nodes made that the group consists of, where the
     coordinator makes them, and says why they are not there ("": they are). `by_member`: they are a
     member's, of a group whose leader is a client, as long as it may; else they end as
-    NO_LONGER_MEMBER.
+    NO_LONGER_MEMBER. Where others own some of these beside it, they end as GROUP_ALIVE, nothing is
+    stored, and those are named; the rest may be stored by itself. `tell` hears why, of each topic.
     """
 
     def __init__(
@@ -89,12 +96,14 @@ class MemberlessCommits:
         acl: tuple[AclEntry, ...],
         have_made: Callable[[], str] | None = None,
         by_member: ByMember | None = None,
+        tell: Callable[[str, str], None] = lambda topic, why: None,
     ) -> None:
         self._layout = layout
         self._group = group
         self._acl = acl
         self._have_made = have_made
         self._by_member = by_member
+        self._tell = tell
         self._state = ClassicPaths(layout).state(group)
         self._presence = (
             ClassicPaths(layout).presence(group, by_member.member_id) if by_member else ""
@@ -131,31 +140,12 @@ class MemberlessCommits:
         `stores` not, only whether it may be is looked at.
         """
         result: MultiResult = Unanswered()
-
-        def refused(why: str) -> CommitDone:
-            return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), why)
-
+        refused = partial(CommitDone, message.token, CommitOutcome.REFUSED, tuple(part))
         for _ in range(TRIES_MAX):
-            client.sync()
-            ids = [Layout.DRAFT.ids(self._group), Layout.ISOLATED.ids(self._group)]
-            partitions = [TopicPartition(*tp) for tp in part]
-            reads: list[Read] = [
-                *(GetChildren(path) for path in ids),
-                *stored_reads(self._layout, self._group, partitions),
-                GetData(self._state),
-            ]
-            if self._by_member is not None:
-                reads.append(GetData(self._presence))
-            answers = client.read(reads)
-            secret = hidden(reads, answers)
-            if secret:
-                return refused(not_let(secret))
-            members = [n for a in answers[: len(ids)] if isinstance(a, Children) for n in a.names]
-            if self._by_member is not None:
-                *answers, presence = answers
-                if not _is_served(presence, self._by_member.session):
-                    return self._no_longer(message, part)
-                del reads[-1]
+            seen = self._look(client, message, part)
+            if isinstance(seen, CommitDone):
+                return seen
+            reads, answers, members = seen
             doubt = self._doubt(client, answers[-1])
             if doubt:
                 return refused(doubt)
@@ -178,7 +168,7 @@ class MemberlessCommits:
             why = self._make_parents(client, message, part)
             if why:
                 return refused(why)
-            ops = [*fence, *self._ops(message, part, answers[len(ids) :])]
+            ops = [*fence, *self._ops(message, part, answers)]
             result = client.multi(ops)
             if isinstance(result, Committed):
                 return None
@@ -189,6 +179,42 @@ class MemberlessCommits:
             self._made.clear()
         why = OVERTAKEN if isinstance(result, Rejected) else ""
         return CommitDone(message.token, CommitOutcome.UNAVAILABLE, tuple(part), why)
+
+    def _look(
+        self, client: SyncClient, message: msg.Commit, part: Sequence[ModelPartition]
+    ) -> CommitDone | tuple[list[Read], list[ReadAnswer], list[str]]:
+        """What is stored and then the state, and who is there; or why nothing may be stored. Others
+        are looked for last: what one stores who comes later moves a version that was read before.
+        """
+        client.sync()
+        group, by_member = self._group, self._by_member
+        partitions = [TopicPartition(*tp) for tp in part]
+        reads = [*stored_reads(self._layout, group, partitions), GetData(self._state)]
+        where: list[Read] = [GetChildren(layout.ids(group)) for layout in LAYOUTS.values()]
+        if by_member is not None:
+            where = [GetData(self._presence), *owner_reads(group, part)]
+        found = client.read([*reads, *where])
+        answers, others = found[: len(reads)], found[len(reads) :]
+        secret = hidden(reads, answers)
+        if not secret:
+            secret = hidden(where, others) if by_member is None else hidden(where[:1], others[:1])
+        if secret:
+            return CommitDone(message.token, CommitOutcome.REFUSED, tuple(part), not_let(secret))
+        if by_member is None:
+            there = [name for one in others if isinstance(one, Children) for name in one.names]
+            return reads, answers, there
+        if not _is_served(others[0], by_member.session):
+            return self._no_longer(message, part)
+        owned = owned_beside(client, group, part, others[1:])
+        return self._owned(message, owned) if owned else (reads, answers, [])
+
+    def _owned(self, message: msg.Commit, owned: Mapping[ModelPartition, str]) -> CommitDone:
+        """What others own is named, and told of once a topic."""
+        told = {tp.topic: why for tp, why in sorted(owned.items(), reverse=True)}
+        for topic, why in sorted(told.items()):
+            self._tell(topic, why)
+        whys = "; ".join(list(told.values())[:MEMBERS_NAMED_MAX])
+        return CommitDone(message.token, CommitOutcome.GROUP_ALIVE, tuple(sorted(owned)), whys)
 
     def _no_longer(self, message: msg.Commit, part: Sequence[ModelPartition]) -> CommitDone:
         return CommitDone(message.token, CommitOutcome.NO_LONGER_MEMBER, tuple(part))

@@ -49,6 +49,7 @@ from typing import Any
 
 from consumer.errors import ConsumerError
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes.codec import FencedRange, ReplayedPlan
 
 PLAN_VERSION = 1
@@ -88,7 +89,7 @@ class PlannedRange:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Plan:
     """One batch, and who planned it."""
 

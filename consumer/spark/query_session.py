@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from consumer.core import messages as msg
 from consumer.core.phases import Phase
@@ -20,6 +19,7 @@ from consumer.spark.option_names import in_sparks_words
 from consumer.spark.options import StreamOptions
 from consumer.spark.query_assignment import QueryAssignment
 from zkcoord.core.model import Owner, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import READS_PER_REQUEST_MAX, GetData, Node, ReadDone
 from zkcoord.znodes import codec
@@ -28,7 +28,7 @@ from zkcoord.znodes.paths import Layout
 LOOK_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QuerySnapshot:
     """The member at one moment, made on the member's thread."""
 

@@ -233,3 +233,11 @@ def test_a_quarantined_group_is_tried_again_at_once(
         assert main(["groups", "rebalance", "g", "--zookeeper", zk_hosts, *TIMEOUT]) == 0
         assert "0 partitions moved; g is Stable" in capsys.readouterr().err
         good.wait(lambda: good.notices(msg.NoticeKind.REBALANCE_OVER), "the news of its end")
+
+
+def test_what_is_waited_for_is_said_once(here: World, run: Run) -> None:
+    """A line each second said the same sixty times."""
+    status, _, err = run("billing", "--timeout-ms", "4000")
+    assert status == 1 and "did not take the request up" in err
+    assert err.count("waiting for the coordinator to take the request up (4 s at most)") == 1
+    assert err.count("\n") == 2, err

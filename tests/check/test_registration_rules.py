@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from zkcoord.check.registration_rules import Subscribed, judge
-from zkcoord.check.rules import ALL, RULES, SCALA_JSON, Severity
+from zkcoord.check.rules import RULES, SCALA_JSON
+from zkcoord.check.severity import ALL, Severity
 from zkcoord.core.model import Pattern, PatternKind, Subscription
 from zkcoord.znodes.codec import encode_registration
 from zkcoord.znodes.stat import Stat

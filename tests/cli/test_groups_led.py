@@ -18,6 +18,7 @@ from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import GroupState, TopicPartition
 from zkcoord.errors import RefusedError
+from zkcoord.health.stored_offsets import StoredOffsets
 from zkcoord.zk.clock import wall_ms
 from zkcoord.zk.options import ZkOptions
 from zkcoord.zk.sync import led_groups
@@ -91,8 +92,8 @@ def led(zk_hosts: str, request: pytest.FixtureRequest) -> Iterator[Led]:
 @pytest.fixture
 def run(zk_hosts: str, led: Led, capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*arguments: str) -> tuple[int, str, str]:
-        layout = led.world.layout.name
-        status = main([*arguments, "--zookeeper", zk_hosts, "--layout", layout])
+        layout = () if arguments[0] == "check" else ("--layout", led.world.layout.name)
+        status = main([*arguments, "--zookeeper", zk_hosts, *layout])
         out, err = capsys.readouterr()
         return status, out, err
 
@@ -263,7 +264,16 @@ def test_a_broken_node_is_said_and_neighbours_are_shown(connect: Led, run: Run, 
     status, out, _ = run("groups", "describe", "connect", "--json")
     said = json.loads(out)
     assert status == 0 and len(said["malformed"]) == 1
-    assert len(said["members"]) == (0 if where == "state" else 3)
+    assert said["members"] is None if where == "state" else len(said["members"]) == 3
+    assert (said["state"] == "unknown") is (where == "state")
+    _, _, err = run("groups", "describe", "connect")
+    assert ("counts for nothing (state of a group)" in err) is (where == "state")
+    _, out, _ = run("check", "--json", "--only", "connect")
+    found = {one["code"]: one["node"] for one in json.loads(out)["findings"]}
+    assert found.get("client-led-unreadable") == (None if where == "presence" else path)
+    with SyncClient(ZkOptions(led.world.hosts)) as reader:
+        looked = StoredOffsets(reader, led.world.layout).look(["connect"])["connect"]
+    assert bool(looked.doubts) is (where in ("state", "round"))
     status, out, _ = run("groups", "describe", "other")
     assert status == 0 and "app-a" in out
 

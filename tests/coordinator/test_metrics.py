@@ -131,7 +131,8 @@ def test_client_led_groups_are_counted() -> None:
     record = {"t": 1, "kind": "client-led rebalance", "cause": "member left", "duration_ms": 300}
     metrics.record(record)
     metrics.record({**record, "cause": "made up"})
-    seen = ClassicSeen({**NO_STATES, "Stable": 2}, 5, 7, 3, {"UNKNOWN_MEMBER_ID": 4}, 9)
+    refused = {"UNKNOWN_MEMBER_ID": 4}
+    seen = ClassicSeen({**NO_STATES, "Stable": 2}, 5, 7, 3, refused, 9, 2, True)
     for _ in range(2):  # what is seen twice is counted once
         metrics.refresh({"led": seen}, 0, 0)
     found = samples(metrics)
@@ -141,6 +142,8 @@ def test_client_led_groups_are_counted() -> None:
     assert found["zkcoord_client_led_rebalance_duration_seconds_sum"] == 0.6
     assert found['zkcoord_client_led_groups{state="Stable"}'] == 2
     assert found["zkcoord_client_led_members"] == 5
+    assert found["zkcoord_client_led_left_alone"] == 2
+    assert found["zkcoord_client_led_none_served"] == 1
     requests = 'zkcoord_client_led_requests{kind="%s"}'
     assert (found[requests % "unread"], found[requests % "open"]) == (3, 4)
     answers = 'zkcoord_client_led_answers_total{code="%s"}'

@@ -287,6 +287,20 @@ def test_a_storm_is_over_when_nothing_has_changed_for_its_window() -> None:
         assert when(found, "stop-fetcher")[0] == joined_ms + window_ms, quiet_ms
 
 
+def test_who_comes_to_a_group_that_everybody_left_waits_for_nothing_that_was_before() -> None:
+    """A quiet window is for those who would be moved again: a lone consumer that is begun again,
+    a second or two after it began, has its partitions at once.
+    """
+    g = Timed("elected 3", "topic t 4", "ready")
+    for n in range(1, 6):
+        joined_ms = g.now
+        g.say(f"member g m{n}@{n} t:1")
+        found = g.pass_ms(200)
+        assert when(found, "start-fetcher")[0] == joined_ms + g.core.options.debounce_ms, n
+        g.say(f"gone g m{n}")
+        g.pass_ms(350)
+
+
 def test_while_an_assignor_is_asked_nothing_else_is_waited_for() -> None:
     g = Timed(
         "options external_assignors=racks",

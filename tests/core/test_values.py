@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, field, replace
 from typing import NoReturn, cast
 
 import pytest
@@ -48,6 +48,80 @@ def test_a_value_has_slots_and_a_hash_either_way(
 
     assert not hasattr(Place(3), "__dict__")
     assert len({Place(3), Place(3), Place(4)}) == 2
+
+
+@pytest.mark.parametrize("first", ["__init__", "__eq__", "__hash__", "__repr__"])
+def test_methods_that_are_made_later_are_the_standard_librarys(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_type, "FREEZE", False)
+
+    @value_type.value
+    class Place:
+        row: int
+        seats: tuple[int, ...] = ()
+        note: str = field(default="", compare=False, repr=False)
+
+    asked = {
+        "__init__": lambda: Place(seats=(2,), row=1).row == 1 and Place(1).seats == (),
+        "__eq__": lambda: Place(1, (2,), "a") == Place(1, (2,), "b"),
+        "__hash__": lambda: hash(Place(1, (2,), "a")) == hash(Place(1, (2,), "b")),
+        "__repr__": lambda: repr(Place(1, (2,), "a")).endswith("Place(row=1, seats=(2,))"),
+    }
+    assert asked[first]() and asked[first]()
+    for ask in asked.values():
+        assert ask()
+    assert Place(1) != Place(2) and Place(1) != 1 and Place(1).__eq__(1) is NotImplemented
+
+
+def test_values_of_other_classes_are_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_type, "FREEZE", False)
+
+    @value_type.value
+    class Begun:
+        at: int
+
+    @value_type.value
+    class Ended:
+        at: int
+
+    assert Begun(1) != Ended(1) and Ended(1) != Begun(1) and len({Begun(1), Ended(1)}) == 2
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Begun([1]))  # type: ignore[arg-type]
+
+
+def test_what_is_done_after_the_fields_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_type, "FREEZE", False)
+
+    @value_type.value
+    class Share:
+        percent: int
+        names: list[str] = field(default_factory=list)
+        whole: int = field(init=False, default=100)
+
+        def __post_init__(self) -> None:
+            if self.percent > self.whole:
+                raise ValueError(self.percent)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="101"):
+            Share(101)
+        assert Share(7).names is not Share(7).names and replace(Share(7), percent=8) == Share(8)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'percent'"):
+        Share()  # type: ignore[call-arg]
+
+
+def test_a_method_of_the_class_itself_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_type, "FREEZE", False)
+
+    @value_type.value
+    class Secret:
+        text: str
+
+        def __repr__(self) -> str:
+            return "Secret(...)"
+
+    assert repr(Secret("x")) == "Secret(...)" and Secret("x") == Secret("x")
 
 
 def test_a_case_that_is_missing_is_an_error_that_names_it() -> None:

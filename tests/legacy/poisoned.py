@@ -32,10 +32,11 @@ from tests.legacy.poison import (
     Registration,
 )
 from tests.legacy.revival import share
-from zkcoord.check.rules import ALL as EVERY
 from zkcoord.check.rules import JACKSON as SINCE_10
 from zkcoord.check.rules import SCALA_JSON as BEFORE_10
-from zkcoord.check.rules import WHOLE_GROUP, Severity
+from zkcoord.check.rules import WHOLE_GROUP
+from zkcoord.check.severity import ALL as EVERY
+from zkcoord.check.severity import Severity
 from zkcoord.stack.servers import KafkaBroker
 from zkcoord.znodes.paths import Layout
 

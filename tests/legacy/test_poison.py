@@ -18,7 +18,8 @@ from tests.legacy.poison import BATTERY, HARMLESS, POISON, Registration
 from tests.legacy.poisoned import MEMBERS, PARTITIONS, VICTIMS, WAIT_S, add, killed_by
 from tests.legacy.revival import share
 from zkcoord.check.registration_rules import judge
-from zkcoord.check.rules import RULES, Severity
+from zkcoord.check.rules import RULES
+from zkcoord.check.severity import Severity
 from zkcoord.core.model import GroupMode, Malformed
 from zkcoord.stack.java import Java
 from zkcoord.stack.servers import KafkaBroker

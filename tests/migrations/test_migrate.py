@@ -15,6 +15,10 @@ from tests.harness.tree import tree_of
 from tests.harness.wait import wait_until
 from tests.migrations.conftest import Run
 from tests.migrations.groups import PATIENCE_S, BothStores, run_folder
+from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
+from zkcoord.znodes.classic.documents import encode_state
+from zkcoord.znodes.classic.paths import ClassicPaths
+from zkcoord.znodes.paths import LAYOUTS, Layout
 
 pytestmark = pytest.mark.kafka
 
@@ -83,6 +87,26 @@ def test_a_dry_run_writes_nothing_anywhere(stores: BothStores, run: Run) -> None
     )
     run("apply", "1", "--only", groups[1])
     assert tree_of(stores.client) != before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=lambda layout: layout.name)
+def test_nothing_is_done_while_clients_lead_it(
+    stores: BothStores, layout: Layout, run: Run
+) -> None:
+    """They are registered nowhere."""
+    group = stores.group("led", THERE)
+    paths = ClassicPaths(layout)
+    member = ClassicMember("m-1", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    led = ClassicState(ClassicPhase.STABLE, 7, "consumer", "own", "m-1", (member,))
+    stores.client.create(paths.state(group), encode_state(led), makepath=True)
+    before = tree_of(stores.client)
+    for command in (("apply", "1"), ("plan", "2"), ("apply", "2"), ("rollback", "2")):
+        status, out, err = run(*command, "--only", group)
+        assert status == 1 and "members that one of them leads ('m-1')" in out, (command, out, err)
+    assert tree_of(stores.client) == before
+    empty = ClassicState(ClassicPhase.EMPTY, 8)
+    stores.client.set(paths.state(group), encode_state(empty))
+    assert run("apply", "1", "--only", group)[0] == 0
 
 
 def test_nothing_is_done_while_the_other_protocol_is_live(

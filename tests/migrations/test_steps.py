@@ -198,7 +198,8 @@ def test_step_2_copies_what_differs() -> None:
 
 
 @pytest.mark.parametrize(
-    "who", [{"old": ("a",)}, {"ours": ("a",)}, {"theirs": ("a on h",)}, {"owned": 1}]
+    "who",
+    [{"old": ("a",)}, {"ours": ("a",)}, {"theirs": ("a on h",)}, {"owned": 1}, {"led": "by a"}],
 )
 @pytest.mark.parametrize("rollback", [False, True])
 def test_step_2_needs_everybody_to_stop(who: dict[str, object], rollback: bool) -> None:

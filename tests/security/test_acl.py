@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kazoo.security import make_digest_acl_credential
 
-from tests.security.principals import ROLES
+from tests.security.principals import ROLES, hashed
 from tests.security.test_matrix import cells
 from zkcoord.core.model import TopicPartition
 from zkcoord.errors import ConfigurationError
@@ -18,6 +19,7 @@ from zkcoord.znodes.paths import CONSUMERS, Layout
 NAMES = ("coordinators", "members", "readers")
 TP = TopicPartition("orders", 3)
 BOTH = (Layout.DRAFT, Layout.ISOLATED)
+ONE, TWO = (f"digest:{make_digest_acl_credential('c', f'secret{n}')}" for n in (1, 2))
 DOCS = Path(__file__).parents[2] / "docs" / "security.md"
 
 
@@ -77,15 +79,15 @@ def test_what_is_created_gets_the_acl_of_its_place_whatever_the_caller_said() ->
 
 
 def test_texts_name_principals() -> None:
-    found = roles("sasl:coord; x509:CN=a,O=shop", "digest:app:aGFzaA==", "world:anyone", NAMES)
+    app = f"digest:{hashed('app')}"
+    found = roles("sasl:coord; x509:CN=a,O=shop", app, "world:anyone", NAMES)
     assert found.coordinators == (Principal("sasl", "coord"), Principal("x509", "CN=a,O=shop"))
     assert (
-        found.members == (Principal("digest", "app:aGFzaA=="),)
+        found.members == (Principal("digest", hashed("app")),)
         and str(found.readers[0]) == "world:anyone"
     )
-    assert "aGFzaA" not in repr(found) + str(found.members[0]) + repr(found.acl("/")), (
-        "a hash of a password"
-    )
+    said = repr(found) + str(found.members[0]) + repr(found.acl("/"))
+    assert hashed("app").partition(":")[2] not in said, "a hash of a password"
 
 
 @pytest.mark.parametrize(
@@ -102,8 +104,21 @@ def test_texts_name_principals() -> None:
         ("digest:secret", "sasl:a", "", "its digest"),
         ("sasl:c", "sasl:a", ";".join(f"ip:10.0.0.{n}" for n in range(100)), "102 principals"),
         ("sasl:c\nx", "sasl:a", "", "no principal"),
-        ("digest:c:secret1", "digest:c:secret2", "", "with another password"),
-        ("digest:c:secret1", "sasl:a", "digest:c:secret2", "with another password"),
+        (ONE, TWO, "", "with another password"),
+        (ONE, "sasl:a", TWO, "with another password"),
+        (ONE, ONE, "", "members names nobody but coordinators"),
+        (f"{ONE};{TWO}", TWO, "", "members names nobody but coordinators"),
+        ("ip:10.0.0.1", "ip:10.0.0.1", "", "all consumers may do everything"),
+        (ONE, "sasl:a", ONE, "readers names nobody but coordinators"),
+        (ONE, "digst:app:secret", "", "'digst:app' .*no such scheme: did you mean digest"),
+        ("Digest:c:secret", "sasl:a", "", "no such scheme"),
+        (ONE, "digest:app:secret", "", "openssl dgst -binary -sha1 | base64"),
+        (ONE, "digest:app:c2VjcmV0", "", "base64 of 20 bytes and not the password"),
+        (ONE, "digest:app:x", "", "base64 of 20 bytes"),
+        (ONE, "ip:10.0.0.300", "", "no address"),
+        (ONE, "ip:10.0.0.0/33", "", "no address"),
+        (ONE, "ip:10.0.0.0/255.0.0.0", "", "no address"),
+        (ONE, "sasl:a", "world:all", "everybody is world:anyone"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
@@ -115,9 +130,17 @@ def test_what_cannot_be_is_one_sentence(
 
 
 def test_coordinators_have_two_passwords_while_one_is_exchanged_and_may_be_members() -> None:
-    both = "digest:c:secret1;digest:c:secret2"
-    found = roles(both, "digest:a:secret3;digest:c:secret1;sasl:c", "digest:c:secret2", NAMES)
-    assert [len(who) for who in (found.coordinators, found.members, found.readers)] == [2, 3, 1]
+    both = f"{ONE};{TWO}"
+    found = roles(both, f"digest:{hashed('app')};{ONE};sasl:c", f"{TWO};ip:::1/64", NAMES)
+    assert [len(who) for who in (found.coordinators, found.members, found.readers)] == [2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "who", ["x509:spiffe://prod/app", "x509:app.example.com", "shop:bob", "sasl:app/h@REALM"]
+)
+def test_who_may_be_known_to_a_server_is_taken(who: str) -> None:
+    """By a certificate's alternative name, or by a provider that was plugged in."""
+    assert str(roles("sasl:coord", who, "", NAMES).members[0]) == who
 
 
 def test_an_acl_beside_its_place_is_told() -> None:
@@ -148,6 +171,17 @@ def test_an_acl_beside_its_place_is_told() -> None:
     assert (
         found is not None and not found.is_open and str(found) == f"{path}: digest:viewer lacks r"
     )
+
+
+def test_two_users_of_one_name_are_told_apart() -> None:
+    path = Layout.DRAFT.epoch
+    stranger = str(make_digest_acl_credential("app", "another password"))
+    entries = [e for e in ROLES.acl(path) if e.id != ROLES.members[0].id]
+    found = judge(ROLES, path, [*entries, AclEntry(1, "digest", stranger)])
+    there, lacks = (one.partition(":")[2][:4] for one in (stranger, ROLES.members[0].id))
+    assert there != lacks
+    assert str(found) == f"{path}: digest:app:{there}... may r, digest:app:{lacks}... lacks r"
+    assert stranger.partition(":")[2] not in str(found)
 
 
 def test_the_documentation_has_the_table() -> None:

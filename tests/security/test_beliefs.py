@@ -10,6 +10,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import ACL, make_acl, make_digest_acl_credential
 
 from consumer.core import messages as msg
+from consumer.member.joining import group_nodes, whose_group
 from tests.harness.zookeeper import disconnect
 from tests.protocol.rig import GROUP, Coordinator, Rig, tps
 from tests.security.older import BOTH, OPEN, acl_of, apply, made_by, named, older
@@ -216,6 +217,70 @@ def test_what_a_member_can_have_said_of_who_leads_a_group_keeps_nobody_out(
     rig.coordinator()
     m = rig.member("m", "t").fetches(T0, T1)
     assert not m.said(msg.Failed)
+
+
+def forged(rig: Rig, app: KazooClient) -> str:
+    """A state that a member can have written, of a client that there is not: its path."""
+    older(rig)
+    made_by(app, rig)
+    paths = ClassicPaths(rig.layout)
+    for path in dict.fromkeys((*paths.above_groups(), paths.group(GROUP))):
+        app.create(path, b"", acl=acl_of("rc"))
+    client = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
+    stable = ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (client,))
+    app.create(paths.state(GROUP), encode_state(stable), acl=acl_of("r"))
+    return paths.state(GROUP)
+
+
+@BOTH
+def test_a_member_waits_for_a_coordinator_to_take_back_what_others_can_have_said(
+    rig: Rig, app: KazooClient
+) -> None:
+    """It came before any, or in the moment before one had done it: it is not refused for good."""
+    rig.topic("t", 2)
+    forged(rig, app)
+    m = rig.member("m", "t")
+    m.wait(lambda: m.notices(msg.NoticeKind.GROUP_NOT_READY), "that it waits")
+    said = str(m.notices(msg.NoticeKind.GROUP_NOT_READY)[0].detail["reason"])
+    assert "is led by one of its 1 clients" in said
+    assert "others can have written it" in said and "zkcoord acl apply" in said
+    rig.coordinator()
+    m.fetches(T0, T1)
+    assert not m.said(msg.Failed)
+
+
+@BOTH
+def test_one_that_registered_meanwhile_waits_unregistered(
+    rig: Rig, app: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was said between its look and its registration, it reads afterwards."""
+    rig.topic("t", 2)
+    forged(rig, app)
+    real, looks = whose_group.led_by_clients, iter(["not yet"])
+
+    def blind_once(*args: object, **more: object) -> str:
+        return "" if next(looks, None) else real(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(whose_group, "led_by_clients", blind_once)
+    m = rig.member("m", "t")
+    m.wait(lambda: m.notices(msg.NoticeKind.GROUP_NOT_READY), "that it waits")
+    assert next(looks, None) is None and rig.names(rig.layout.ids(GROUP)) == []
+    rig.coordinator()
+    m.fetches(T0, T1)
+
+
+@BOTH
+def test_nobody_takes_it_back_so_a_member_is_refused_in_the_end(
+    rig: Rig, app: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words say who leads it, as where there is no doubt."""
+    monkeypatch.setattr(group_nodes, "DOUBTED_MAX", 2)
+    forged(rig, app)
+    m = rig.member("m", "t")
+    m.wait(lambda: m.said(msg.Failed), "that it is refused")
+    assert m.said(msg.Failed)[0].code is msg.FailureCode.REJECTED
+    assert "is led by one of its 1 clients" in m.said(msg.Failed)[0].message
+    assert len(m.notices(msg.NoticeKind.GROUP_NOT_READY)) == 1
 
 
 @BOTH

@@ -70,7 +70,7 @@ def test_what_kafka_leaves_open_is_refused_by_secure_and_named_until_it_is_mende
     with pytest.raises(
         RefusedError,
         match=(
-            "1 nodes above all groups, or topics, may be used by others than allowed"
+            "1 node above all groups, or topics, may be used by others than allowed"
             f" .{CONSUMERS}: world:anyone may rwcda.*zkcoord acl apply"
         ),
     ):

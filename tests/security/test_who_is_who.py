@@ -178,3 +178,29 @@ def test_a_tool_with_the_coordinators_credentials_shows_what_coordinators_believ
     main(["groups", "machine", GROUP, "--zookeeper", rig.hosts, *who, *flags()])
     said = capsys.readouterr()
     assert "is not believed" in said.err, said
+
+
+@pytest.mark.parametrize("by_coordinator", [True, False], ids=["coordinator", "member"])
+@pytest.mark.parametrize("stranger", ["sasl", "digest", "masked"])
+def test_what_apply_cannot_mend_is_not_said_to_be_mended_by_it(
+    stranger: str, by_coordinator: bool
+) -> None:
+    """A node that its maker alone may change, beside one that everybody may."""
+    root = Acl(ROLES.acl(Layout.DRAFT.epoch), 0)
+    who = {
+        "sasl": AclEntry(bits(ALL), "sasl", "stranger"),
+        "digest": AclEntry(bits(ALL), "digest", hashed("coord") + "other"),
+        "masked": masked("somebody", ALL),
+    }[stranger]
+    look, everybody = AclEntry(bits("r"), "world", "anyone"), AclEntry(bits(ALL), "world", "anyone")
+    belief, path = Belief(ROLES, root, by_coordinator), Layout.DRAFT.mode(GROUP)
+    for said in (
+        belief.closed(path, Acl((who, look), 0)),
+        belief.usable(path, Acl((who, look), 0)),
+        belief.usable(path, Acl((AclEntry(bits("r"), who.scheme, who.id), look), 0)),
+    ):
+        assert "superuser" in said and "mend it with zkcoord acl apply" not in said, said
+    said = belief.closed(path, Acl((everybody, look), 0))
+    assert "mend it with zkcoord acl apply" in said and "superuser" not in said
+    mine = Acl((*ROLES.acl(path), AclEntry(bits("w"), "sasl", "stranger")), 0)
+    assert "mend it with zkcoord acl apply" in belief.closed(path, mine)

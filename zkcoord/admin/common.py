@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.errors import RefusedError
 from zkcoord.terminal import err, printable
+from zkcoord.zk.acl.belief import BEYOND
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import (
     Children,
@@ -36,7 +37,7 @@ from zkcoord.zk.port import (
     SetData,
     ZkError,
 )
-from zkcoord.zk.sync.beliefs import doubts
+from zkcoord.zk.sync.beliefs import doubts, left_alone
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.znodes.classic.documents import decode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -50,6 +51,7 @@ RACES = (ZkError.NODE_EXISTS, ZkError.BAD_VERSION, ZkError.NO_NODE)
 ON_BEHALF_OF = "ZKCOORD_ON_BEHALF_OF"
 BEHALF_CHARS_MAX = 100
 APPLY = "run zkcoord acl apply --execute, then repeat this"
+MENDED_BY_OTHERS = "repeat this once that is mended"
 
 
 class Progress:
@@ -136,8 +138,9 @@ def write_refused(client: SyncClient, op: Op, error: ZkError) -> str:
         SetData: f"to write {op.path} (w)",
     }.get(type(op), f"to read {op.path} (r)")
     return (
-        f"{client.principal} has not ZooKeeper's right {right}: give credentials that have it"
-        " (--zookeeper-user), or have that node's ACL changed by who made it"
+        f"{client.principal} has not ZooKeeper's right {right}: give"
+        f" {'other ' if client.given else ''}credentials that have it (--zookeeper-user), or have"
+        " that node's ACL changed by who made it"
     )
 
 
@@ -202,17 +205,22 @@ def _believed_led(reader: SyncClient, layout: Layout, group: str) -> Node | None
     says: taken for absent, it would let something happen to members.
     """
     paths = ClassicPaths(layout)
-    path = paths.state(group)
-    (node,) = reader.see([GetData(path)])
-    if not isinstance(node, Node):
+    path, own = paths.state(group), paths.said(group)
+    found = reader.see([*map(GetData, own)])
+    if not any(isinstance(node, Node) for node in found):
         return None
-    why = doubts(reader, layout, paths.above_groups(), {group: (paths.group(group), path)})
+    why = doubts(reader, layout, paths.above_groups(), {group: own})
     if why:
         raise RefusedError(
             f"whether clients lead the group {group} is not known, since {path} is not believed"
-            f" ({why[group]}): {APPLY}"
+            f" ({why[group]}): {_then(why[group])}"
         )
-    return node
+    return found[1] if isinstance(found[1], Node) else None
+
+
+def _then(why: str) -> str:
+    """What to do where something is not believed for this reason."""
+    return MENDED_BY_OTHERS if BEYOND in why else APPLY
 
 
 def refuse_doubted_word(
@@ -224,7 +232,19 @@ def refuse_doubted_word(
     why = doubts(client, layout, above, {path: (path,)})
     if why:
         raise RefusedError(
-            f"what is to be said in {path} would not be believed ({why[path]}): {APPLY}"
+            f"what is to be said in {path} would not be believed ({why[path]}): {_then(why[path])}"
+        )
+
+
+def refuse_left_alone(client: SyncClient, layout: Layout, group: str) -> None:
+    """Raise `RefusedError` where coordinators leave a group alone: nothing that is said of it would
+    be taken up.
+    """
+    why = left_alone(client, layout, [group]).get(group, "")
+    if why:
+        raise RefusedError(
+            f"coordinators leave the group {group} alone, and take nothing up that is said of it"
+            f" ({why}): {_then(why)}"
         )
 
 

@@ -5,12 +5,17 @@ when it has taken it up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from zkcoord.admin.common import Progress, refuse_doubted_word, write_refused
+from zkcoord.admin.common import (
+    Progress,
+    refuse_doubted_word,
+    refuse_left_alone,
+    write_refused,
+)
 from zkcoord.admin.offsets.reset import make_missing
 from zkcoord.admin.step_down import seat_now
 from zkcoord.core.model import Request
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
@@ -28,9 +33,10 @@ from zkcoord.znodes.codec import encode_request
 from zkcoord.znodes.paths import Layout
 
 TRIES_MAX = 3
+STILL_EVERY_S = 15
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestPatience:
     """How something is waited for: a clock in ms, how long at most, what passes the time between
     two looks, and where it is said.
@@ -40,6 +46,12 @@ class RequestPatience:
     timeout_ms: int
     rest: Callable[[], object]
     progress: Progress
+
+    def waits(self, what: str, began_ms: int) -> None:
+        """What is waited for is said once, and from then on how long that takes."""
+        waited_s = (self.clock() - began_ms) // 1_000 // STILL_EVERY_S * STILL_EVERY_S
+        most = f"{self.timeout_ms / 1_000:.0f} s at most"
+        self.progress.update(f"waited {waited_s} s" if waited_s else f"waiting for {what} ({most})")
 
 
 class CoordinatorRequest:
@@ -69,6 +81,7 @@ class CoordinatorRequest:
             )
         parent, group = self.layout.requests(self.group), self.layout.group(self.group)
         refuse_doubted_word(self.client, self.layout, (group,), parent)
+        refuse_left_alone(self.client, self.layout, self.group)
         make_missing(self.client, {parent: b""}, self.acl)
         prefix = self.layout.request_prefix(self.group)
         for _ in range(TRIES_MAX):
@@ -105,5 +118,5 @@ class CoordinatorRequest:
                         f" {patience.timeout_ms} ms, and it cannot be withdrawn, so it may be yet:"
                         f" {write_refused(self.client, Delete(self.node), withdrawn.error)}"
                     )
-            patience.progress.say("waiting for the coordinator to take the request up")
+            patience.waits("the coordinator to take the request up", began_ms)
             patience.rest()

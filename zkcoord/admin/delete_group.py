@@ -29,6 +29,7 @@ from zkcoord.admin.common import (
 )
 from zkcoord.admin.delete_led import LedPart
 from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnknownGroupError
 from zkcoord.words import counted
 from zkcoord.zk.port import (
@@ -44,7 +45,7 @@ from zkcoord.zk.port import (
     ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient, fitting
-from zkcoord.zk.sync.group_snapshot import no_such_group
+from zkcoord.zk.sync.listed_names import no_such_group
 from zkcoord.znodes import names
 from zkcoord.znodes.codec import decode_command, decode_publication
 from zkcoord.znodes.paths import Layout
@@ -83,7 +84,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Item:
     """A node of the group. `version` is that of its data, `session` the one that it ends with (0:
     none); `readable` False: a command, or a sink's batch, that says nothing.

@@ -1,5 +1,5 @@
 """Deleting what was decided of a group that clients have led: it is the coordinator's, which is
-asked as gateways ask it. While it has members it is refused.
+asked as gateways ask it, by who may write it. While it has members it is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from zkcoord.zk.port import (
     GetChildren,
     GetData,
     Node,
+    Op,
     Rejected,
+    SetData,
+    ZkError,
 )
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.documents import (
@@ -80,15 +83,20 @@ class LedPart:
         """Have it deleted; a sentence where it is not."""
         path = self._paths.request(request_name(self._group))
         make_missing(self._client, dict.fromkeys(parents(path), b""), self._acl)
+        may = SetData(self._paths.proof(self._group), b"", -1)
         ask = Create(
             path,
             encode_ask(ClassicAsk(self._group, ClassicDelete()))[0],
             ephemeral=True,
             acl=self._acl(path),
         )
-        result = self._client.multi([ask])
+        ops: list[Op] = [may, ask]
+        result = self._client.multi(ops)
+        if isinstance(result, Rejected) and not result.index and result.error is ZkError.NO_NODE:
+            ops = [ask]  # nothing is written of it, and the coordinator says what there is
+            result = self._client.multi(ops)
         if isinstance(result, Rejected):
-            return write_refused(self._client, ask, result.error)
+            return write_refused(self._client, ops[result.index], result.error)
         try:
             code = self._answered(path)
         finally:
@@ -110,5 +118,5 @@ class LedPart:
                 return found.code
             if self._left_ms() <= 0:
                 return None
-            self._progress.say(f"waiting for the coordinator to delete {self._group}")
+            self._progress.update(f"waiting for the coordinator to delete {self._group}")
             self._pause()

@@ -5,11 +5,11 @@ one that does not answer. What it owned is for others once its owner nodes are g
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 
-from zkcoord.admin.common import argument, refuse_led, some
+from zkcoord.admin.common import argument, refuse_led, refuse_left_alone, some
 from zkcoord.admin.coordinator_request import CoordinatorRequest
 from zkcoord.core.model import Member, Request, RequestKind, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import GetData, Node
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
@@ -21,7 +21,7 @@ NEAR = 0.9
 EARLIER = " (a coordinator of an earlier release does not know evictions that are asked for)"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EvictionPlan:
     """Who would be put out, and what it owns now."""
 
@@ -43,7 +43,7 @@ class EvictionPlan:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Evicted:
     """What came of it: the group as it was just after, and how long that took."""
 
@@ -64,6 +64,7 @@ class Evict:
         """What would be done. Raises `UnknownGroupError`; `RefusedError`, where it cannot be."""
         client, layout, group = self.request.client, self.request.layout, self.request.group
         refuse_led(client, layout, group)
+        refuse_left_alone(client, layout, group)
         found = describe_group(client, layout, group)
         member = found.members.get(self.member)
         if member is None:

@@ -14,6 +14,7 @@ from zkcoord.admin.common import (
     is_written,
     refuse_doubted_led,
     refuse_doubted_word,
+    refuse_left_alone,
     some,
 )
 from zkcoord.admin.offsets.reset import make_missing
@@ -97,8 +98,9 @@ class SetMode:
                 f" {Layout.ISOLATED.name}, where both have their registrations in one place: run"
                 f" coordinator and consumers with it (--layout {Layout.ISOLATED.name})"
             )
+        refuse_doubted_led(self.client, self.layout, self.group)
+        refuse_left_alone(self.client, self.layout, self.group)
         if kind is not GroupMode.COORDINATED:
-            refuse_doubted_led(self.client, self.layout, self.group)
             self._not_led(found)
         unfollowed = sorted(name for name in old if found.members[name].unfollowed)
         if kind is GroupMode.MIXED and unfollowed:

@@ -17,19 +17,24 @@ from zkcoord.core.group.legacy_group import (
 )
 from zkcoord.core.model import GroupMode
 from zkcoord.zk.port import GetData, Node
+from zkcoord.zk.sync.beliefs import left_alone
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.names import parse_partition
+
+LEFT_ALONE = "coordinators leave it alone, and nobody is assigned anything: {}"
 
 
 def judged(reader: SyncClient, group: GroupSnapshot) -> GroupSnapshot:
     """The same group; to its problems are added what a coordinator does not write or cannot see:
     old consumers that nobody can follow, or that are in a group without a mode, registrations that
-    old consumers of some release die of although others read them, and stored texts that are no
-    offsets. Raises `UnavailableError`.
+    old consumers of some release die of although others read them, stored texts that are no
+    offsets, and that coordinators leave the group alone. Raises `UnavailableError`.
     """
+    alone = left_alone(reader, group.layout, [group.group]).get(group.group, "")
     old = sorted(name for name, member in group.members.items() if member.legacy)
-    found = [
+    found = [LEFT_ALONE.format(alone)] if alone else []
+    found += [
         f"what is stored in {group.layout.offset(group.group, tp)} is no offset ({bad.reason}):"
         f" nobody consumes {tp} until it is corrected (zkcoord offsets reset)"
         for bad in group.malformed
@@ -41,7 +46,9 @@ def judged(reader: SyncClient, group: GroupSnapshot) -> GroupSnapshot:
     known = set(group.metadata.problems)
     more = tuple(problem for problem in found if problem not in known)
     return replace(
-        group, metadata=replace(group.metadata, problems=(*group.metadata.problems, *more))
+        group,
+        metadata=replace(group.metadata, problems=(*group.metadata.problems, *more)),
+        left_alone=alone,
     )
 
 

@@ -5,12 +5,19 @@ word in the group's mode node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from zkcoord.admin.common import argument, refuse_doubted_led, refuse_doubted_word, some
+from zkcoord.admin.common import (
+    argument,
+    refuse_doubted_led,
+    refuse_doubted_word,
+    refuse_left_alone,
+    some,
+)
 from zkcoord.admin.coordinator_request import RequestPatience
 from zkcoord.admin.group_mode import write_mode
 from zkcoord.core.model import GroupMode, GroupState, Malformed, Mode
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.sync.client import SyncClient
@@ -24,7 +31,7 @@ from zkcoord.znodes.paths import Layout
 RESTS = (GroupState.STABLE, GroupState.EMPTY)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PausePlan:
     """What would be done to a group as it is; `already`: it is so, and nothing would be."""
 
@@ -33,7 +40,7 @@ class PausePlan:
     already: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PauseResult:
     """What came of it; `taken_up`: the coordinator has said so (nobody may lead)."""
 
@@ -73,9 +80,11 @@ class PauseGroup:
         if bad is not None:
             self._refuse_doubted()
             self._made(bad)  # nobody knows what it says: nothing is so already
-        if self.paused and not said:
+        if self.paused is not said:
             self._refuse_doubted()
             refuse_doubted_led(self.client, self.layout, self.group)
+        refuse_left_alone(self.client, self.layout, self.group)
+        if self.paused and not said:
             self._allowed(found)
         return PausePlan(found, self.paused, said is self.paused)
 

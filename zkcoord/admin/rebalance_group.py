@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from zkcoord.admin.common import argument, refuse_led
 from zkcoord.admin.coordinator_request import CoordinatorRequest
 from zkcoord.core.model import GroupState, Request, RequestKind, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, describe_group
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OwnerChange:
     """A partition whose owner is another one than before; empty: nobody."""
 
@@ -77,7 +78,7 @@ class Rebalance:
                     f" after {patience.timeout_ms} ms: see zkcoord groups describe --json"
                     f" {argument(group)} for whose commands are outstanding"
                 )
-            patience.progress.say(f"the group is {found.state.value}")
+            patience.progress.update(f"the group is {found.state.value}")
             patience.rest()
 
 

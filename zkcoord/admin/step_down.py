@@ -9,10 +9,10 @@ the epoch's version that was read together with the leader node.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from zkcoord.admin.common import Progress, write_refused
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Check, Committed, Delete, GetData, Node, Rejected
 from zkcoord.zk.sync.client import SyncClient
@@ -23,7 +23,7 @@ from zkcoord.znodes.paths import Layout
 TRIES_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Leadership:
     """Who leads: the leader node, the transaction that made it, and the version of the epoch node
     beside it.
@@ -34,7 +34,7 @@ class Leadership:
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SteppedDown:
     """Who led, who leads, and how long nobody did or could be seen to, in ms."""
 

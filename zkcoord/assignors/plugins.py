@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from zkcoord.core.assignment import Assignment, AssignmentInput
+from zkcoord.core.value_type import value
 
 GROUP = "zkcoord.assignors"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 Assign = Callable[[AssignmentInput], Assignment]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PluginsFound:
     """`names` can be used, in order. `notes` says in one sentence each what was left out, and
     why.

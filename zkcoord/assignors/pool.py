@@ -25,12 +25,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from zkcoord.assignors.frames import decode_answer, encode_request
 from zkcoord.assignors.process import AssignorFailed, AssignorProcess, start
 from zkcoord.assignors.wide import AnswerTaker, WideAssignor
 from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
+from zkcoord.core.value_type import value
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ SLOW_GROUPS_MAX = 10_000
 CLOSE_WITHIN_MS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignorOptions:
     """`processes_max` (2 or more): how many calls at once; `deadline_ms`: how long one may take;
     `memory_mb`: a process's address space; `slice_ms`: see the module.
@@ -53,7 +53,7 @@ class AssignorOptions:
     slice_ms: int = 500
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Call:
     group: str
     assignor: str

@@ -24,10 +24,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from zkcoord.assignors.frames import ANSWER_BYTES_MAX, HEADER, body_bytes, frame, one_line
+from zkcoord.core.value_type import value
 
 READ_BYTES = 64 * 1024
 PRINTED_BYTES_MAX = 1024 * 1024
@@ -39,7 +39,7 @@ STAT_TIMES = slice(11, 13)
 SECRET_PREFIX = "ZKCOORD_"  # noqa: S105  the prefix of names of variables
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignorFailed:
     """No answer, and why, in words in which "it" is the assignor. `gave_way`: nothing is wrong,
     others were waiting.

@@ -12,10 +12,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from zkcoord.core.assignment import ASSIGNORS, Assignment, AssignmentInput
+from zkcoord.core.value_type import value
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class AnswerTaker(Protocol):
     def __call__(self, answer: Assignment | None, failure: str, spent_ns: int = 0) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _WideCall:
     group: str
     assignor: str

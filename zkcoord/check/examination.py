@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from zkcoord.check import broker_rules
+from zkcoord.check import belief_rules, broker_rules
 from zkcoord.check.group_rules import (
     NOT_READ,
     TRANSIENT,
@@ -19,19 +19,21 @@ from zkcoord.check.group_rules import (
     not_read,
 )
 from zkcoord.check.reader import names_found, read_groups
-from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.check.rules import CheckFinding
+from zkcoord.check.severity import Severity
 from zkcoord.check.source_rules import read_source, sources
 from zkcoord.core.model import Malformed, TopicPartition
 from zkcoord.zk.port import Denied, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.listed_names import COORDINATOR, why_unusable
 from zkcoord.zk.term.election import leads
-from zkcoord.znodes.codec import decode_epoch
+from zkcoord.znodes.codec import EPOCH_MAX, EpochData, decode_epoch
 from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout
 
 LOOK_AGAIN_S = 3.0
 EVERY_S = 1.0
 HIDDEN_NAMED_MAX = 5
+OF_TOPICS = ("partition-without-leader", "topic-being-deleted")
 
 Ask = Callable[[Sequence[tuple[str, GroupJudgement]]], Iterable[CheckFinding]]
 """Asks Kafka about some groups."""
@@ -54,6 +56,7 @@ class ExaminationCounts:
 class Examination:
     """`wanted` chooses groups by name; `ask` is for what only Kafka knows (None: it is not asked);
     `clock` and `rest` are seconds. `watch_s` 0: one look, and another at what may pass by itself.
+    `is_whole`: of what concerns no group everything is said, else only what may not be read.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Examination:
         watch_s: float,
         clock: Callable[[], float],
         rest: Callable[[float], object],
+        is_whole: bool = True,
     ) -> None:
         self.reader = reader
         self.wanted = wanted
@@ -71,6 +75,7 @@ class Examination:
         self.watch_s = watch_s
         self.clock = clock
         self.rest = rest
+        self.is_whole = is_whole
         self.seen = ExaminationCounts()
         self.hidden_first: dict[str, list[str]] = {}
         self.listed = False
@@ -80,6 +85,7 @@ class Examination:
         self._doubtful: dict[str, set[CheckFinding]] = {}
         self._living: dict[str, dict[TopicPartition, int]] = {}
         self._shared: set[str] = set()
+        self._of_groups: set[str] = set()
 
     def findings(self) -> Iterator[CheckFinding]:
         """All that is found, group by group as they are read. Raises `UnavailableError`."""
@@ -106,6 +112,7 @@ class Examination:
         self.reader.sync()
         topics = broker_rules.read_topics(self.reader, self._hide)
         found = names_found(self.reader)
+        led = belief_rules.led_names(self.reader, self._hide)
         for root, why in found.denied:
             self._hide(root, why)
         self.listed = not found.denied
@@ -113,13 +120,14 @@ class Examination:
         for name, path in found.unusable:
             if self.wanted(name):
                 yield CheckFinding("group-name", name, path, why_unusable(name))
-        names = [name for name in found.groups if self.wanted(name)]
+        names = [name for name in sorted({*found.groups, *led}) if self.wanted(name)]
         self.seen.topics, self.seen.groups = len(topics or ()), len(names)
         for batch in self._judged(names, topics):
             for name, judgement in batch:
                 self.seen.old_members += judgement.old
                 self.seen.our_members += judgement.ours
                 self.seen.offsets += len(judgement.stored)
+                self._of_groups |= {tp.topic for tp in (*judgement.stored, *judgement.owners)}
                 doubtful = {finding for finding in judgement.findings if finding.code in TRANSIENT}
                 if doubtful:
                     self._doubtful[name] = doubtful
@@ -128,10 +136,16 @@ class Examination:
                 if judgement.old:
                     self._living[name] = dict(judgement.stored)
                 yield from (finding for finding in judgement.findings if finding not in doubtful)
+            yield from belief_rules.not_served(self.reader, [name for name, _ in batch])
             if self.ask is not None:
                 yield from self.ask(batch)
-        yield from self._ensemble(topics)
+        yield from (one for one in self._ensemble(topics) if self.is_whole or self._concerns(one))
         yield from self._later(topics)
+
+    def _concerns(self, finding: CheckFinding) -> bool:
+        """Whether what belongs to no group matters to those that were asked for."""
+        topic = finding.node.rpartition("/")[2]
+        return finding.code in NOT_READ or (finding.code in OF_TOPICS and topic in self._of_groups)
 
     def _hide(self, path: str, answer: Denied) -> None:
         """A node that belongs to no group could not be read."""
@@ -170,6 +184,7 @@ class Examination:
                 )
         for layout in LAYOUTS.values():
             yield from self._seat(layout)
+        yield from belief_rules.none_served(self.reader)
         source = read_source(self.reader, self._hide)
         yield from sources(source, self.seen.groups, self.seen.old_members)
         yield from broker_rules.brokers(self.reader, old, self._hide)
@@ -193,6 +208,8 @@ class Examination:
         value = decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         if isinstance(value, Malformed):
             yield CheckFinding("epoch-unusable", "", layout.epoch, value.reason)
+        elif isinstance(value, EpochData) and value.epoch == EPOCH_MAX:
+            yield CheckFinding("epoch-unusable", "", layout.epoch, "it has no successor")
 
     def _later(self, topics: Topics | None) -> Iterator[CheckFinding]:
         """What is seen at every look; and, while it is watched, offsets that go back."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from zkcoord.check.reader import At, GroupSeen
 from zkcoord.check.registration_rules import Subscribed, judge
-from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.check.rules import CheckFinding
+from zkcoord.check.severity import Severity
 from zkcoord.core.model import (
     GroupMode,
     Malformed,

@@ -4,35 +4,12 @@ consumer, what helps, in whole sentences. What is particular to one case is the 
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
+from zkcoord.check.cluster_rules import CLUSTER_RULES
+from zkcoord.check.severity import ALL, CheckRule, Severity
+from zkcoord.core.value_type import value
 
 
-class Severity(enum.Enum):
-    """`ERROR`: consumers stand still, or lose or repeat records, now or at the next rebalance.
-    `WARNING`: it may come to that, or does under a condition. `NOTE`: worth knowing."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-    @property
-    def rank(self) -> int:
-        """Worse is less."""
-        return list(Severity).index(self)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRule:
-    """One kind of problem. `versions`: of the old consumers that it hurts ("": not about them)."""
-
-    severity: Severity
-    versions: str
-    effect: str
-    fix: str
-
-
-@dataclass(frozen=True, slots=True)
+@value
 class CheckFinding:
     """One problem at one node. `group` "" where it belongs to no group."""
 
@@ -66,13 +43,13 @@ class CheckFinding:
         }
 
 
-ALL = "0.8.0 - 1.1.1"
 SCALA_JSON = "0.8.0 - 0.11.0"
 JACKSON = "1.0.0 - 1.1.1"
 WHOLE_GROUP = "0.10.2 - 1.1.1"
 BACKSLASH = "1.0.1 - 1.1.1"
 _UNKNOWN = "nothing is known of what is there, and the command ends with status 1"
 HEAD = "| problem | how bad | versions | what it does | what helps |\n|---|---|---|---|---|\n"
+MEND = "zkcoord acl apply --execute, with the roles that the coordinators have (docs/security.md)"
 _KILLS = (
     "every rebalance of the group's old consumers fails, four times; then each of them owns nothing"
     " and stays registered, until the node is gone and the members change once more"
@@ -368,6 +345,30 @@ RULES: dict[str, CheckRule] = {
         _N, "", "an operator paused it: nobody is to own anything", "zkcoord groups resume GROUP"
     ),
     "mode-unusable": CheckRule(_W, "", "no coordinator follows it", "mend it, or say it anew"),
+    "left-alone": CheckRule(
+        _E,
+        "",
+        "coordinators with roles leave the group alone: nobody is assigned anything, and no request"
+        " or mode is taken up",
+        MEND,
+    ),
+    "client-led-left-alone": CheckRule(
+        _E,
+        "",
+        "nobody knows whether clients lead the group: coordinators do not serve it, gateways answer"
+        " that no coordinator is available, and tools change nothing of it",
+        MEND,
+    ),
+    "client-led-none-served": CheckRule(
+        _W, "", "coordinators with roles serve no group at all that clients lead", MEND
+    ),
+    "client-led-unreadable": CheckRule(
+        _W,
+        "",
+        "it counts for nothing: coordinators take the group for one without members, whose clients"
+        " have to join again",
+        "once clients have joined again it is written anew; else zkcoord groups delete GROUP",
+    ),
     "group-name": CheckRule(
         _W,
         "",
@@ -383,96 +384,7 @@ RULES: dict[str, CheckRule] = {
         "delete what is not needed below this node",
     ),
     # Kafka's side
-    "topic-unreadable": CheckRule(
-        _E,
-        ALL,
-        "nobody can assign the partitions of this topic: groups that subscribe to it fail their"
-        " rebalances",
-        "look at the controller's log; the node is Kafka's",
-    ),
-    "partition-without-leader": CheckRule(
-        _W,
-        "",
-        "records of this partition are neither written nor consumed at the moment",
-        "start a broker that has a replica of it",
-    ),
-    "topic-being-deleted": CheckRule(
-        _N,
-        ALL,
-        "a topic that groups subscribe to is marked for deletion; old consumers only warn, and"
-        " go on",
-        "have the groups subscribe to something else, or recreate the topic when it is gone",
-    ),
-    "broker-unreadable": CheckRule(
-        _E,
-        ALL,
-        "no consumer can connect to this broker",
-        "look at the broker's log; the node is Kafka's",
-    ),
-    "broker-no-plaintext": CheckRule(
-        _N,
-        ALL,
-        "old consumers speak PLAINTEXT only: they cannot fetch from this broker",
-        "add a PLAINTEXT listener for as long as there are old consumers",
-    ),
-    "broker-format": CheckRule(
-        _N,
-        "0.9.0.0",
-        "consumers of exactly this version cannot read the node of a broker of 0.10 or newer",
-        "move them to 0.9.0.1 or newer",
-    ),
-    # where topics and brokers come from
-    "brokers-left-zookeeper": CheckRule(
-        _E,
-        "",
-        "members find no broker, and no topic that is made, grown or deleted now is seen: all"
-        " brokers are down, or none has ZooKeeper underneath any more (KRaft)",
-        "start the brokers; where they are in KRaft mode, run coordinators that can reach them"
-        " (--bootstrap-servers, --kafka-config), without --topic-source zookeeper",
-    ),
-    "no-broker-known": CheckRule(
-        _E,
-        "",
-        "groups get nothing, and members find no broker but with --bootstrap-servers of their own",
-        "give the coordinators --bootstrap-servers (and --kafka-config, for TLS and SASL)",
-    ),
-    "old-consumers-without-brokers": CheckRule(
-        _E,
-        ALL,
-        "old consumers find no broker: they read /brokers/ids, where brokers in KRaft mode are not",
-        "replace them before brokers are restarted in KRaft mode; zkcoord's members need no change",
-    ),
-    "source-unreadable": CheckRule(
-        _E,
-        "",
-        "nobody knows of which cluster the topics are that zkcoord keeps",
-        "delete the node: the coordinator that leads makes it anew",
-    ),
-    "source-of-another-cluster": CheckRule(
-        _E,
-        "",
-        "groups are served the topics of a cluster that is not the one of this ensemble",
-        "correct the coordinators' --bootstrap-servers and delete the node, which they make again;"
-        " or delete /cluster/id, if that is of an earlier cluster",
-    ),
-    "source-unkept": CheckRule(
-        _E,
-        "",
-        "nobody asks the brokers: no topic that is made, grown or deleted now is seen",
-        "start a coordinator",
-    ),
-    "brokers-came-back": CheckRule(
-        _W,
-        "",
-        "topics are still asked of brokers: the cluster went back to ZooKeeper, or runs in both",
-        "if it went back, restart the coordinators with --topic-source zookeeper",
-    ),
-    "brokers-of-both-kinds": CheckRule(
-        _N,
-        "",
-        "the cluster is on its way to KRaft; topics are taken from the brokers",
-        "go on with the migration when all brokers of the step are up",
-    ),
+    **CLUSTER_RULES,
     "not-readable": CheckRule(
         _W,
         "",

@@ -21,7 +21,8 @@ from zkcoord.admin.kafka_groups import KafkaGroups
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.check.examination import Examination, ExaminationCounts
 from zkcoord.check.group_rules import GroupJudgement
-from zkcoord.check.rules import CheckFinding, Severity
+from zkcoord.check.rules import CheckFinding
+from zkcoord.check.severity import Severity
 from zkcoord.cli.brokers import brokers
 from zkcoord.config.option_spec import Use
 from zkcoord.config.options import ACL_OPTIONS
@@ -32,7 +33,7 @@ from zkcoord.terminal import out, printable
 from zkcoord.words import counted
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.port import ZkError
-from zkcoord.zk.sync.client import SyncClient
+from zkcoord.zk.sync.client import SyncClient, give_others
 from zkcoord.znodes.paths import Layout
 
 FOUND = 3
@@ -68,7 +69,8 @@ def add_parser(subparsers: Any) -> None:
         "--only",
         action="append",
         metavar="GROUP",
-        help="groups of this name, or pattern with * and ?; may be repeated",
+        help="only groups of this name, or pattern with * and ?, and what concerns these; may be"
+        " repeated",
     )
     parser.add_argument(
         "--for",
@@ -113,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
                 args.watch_s,
                 lambda: boot_ms() / 1000,
                 threading.Event().wait,
+                is_whole=not args.only,
             )
             (_write_json if args.json else _write_text)(examination)
             if args.watch_s and not examination.watches:
@@ -150,7 +153,7 @@ def _hidden(examination: Examination) -> Iterator[str]:
         else:
             yield (
                 f"ZooKeeper does not let this client read {named} ({ZkError.NO_AUTH.value}),"
-                f" {absent}: give credentials that may (--zookeeper-user)"
+                f" {absent}: {give_others(examination.reader.given)}"
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from zkcoord.admin.common import argument, some
 from zkcoord.admin.group_machine import machine_waits
-from zkcoord.admin.group_problems import judged
+from zkcoord.admin.group_problems import LEFT_ALONE, judged
 from zkcoord.admin.offsets.log_offsets import LogOffsets
 from zkcoord.cli import groups_change as change
 from zkcoord.cli import groups_evict as evict
@@ -43,6 +43,7 @@ from zkcoord.zk.sync.group_snapshot import (
 )
 from zkcoord.zk.sync.led_groups import (
     DOUBTED_LED,
+    STATE,
     all_pins,
     describe_any_group,
     list_all_groups,
@@ -194,7 +195,7 @@ def _list(args: argparse.Namespace, settings: Settings) -> int:
     layout = layout_named(settings.text("layout"))
     with SyncClient(zk_options(settings)) as reader:
         found = list_all_groups(reader, layout)
-        groups = [group for group in found if group.state in wanted]
+        groups = [g for g in found if g.state in wanted and not (args.state and g.unknown)]
         said = all_pins(reader, layout) if args.verbose or args.json else {}
         unusable = unusable_groups(reader, layout)
         coordinator = coordinator_seen(reader, layout)
@@ -302,7 +303,7 @@ def _text(args: argparse.Namespace, group: GroupSnapshot, ends: LogOffsets) -> s
 
 def _note(group: GroupSnapshot) -> str:
     """What must not be overlooked, in lines."""
-    return _pinned(group) + _doubted(group) + _about(group)
+    return _pinned(group) + _doubted(group) + _alone(group) + _about(group)
 
 
 def _doubted(group: GroupSnapshot) -> str:
@@ -310,8 +311,14 @@ def _doubted(group: GroupSnapshot) -> str:
     return "".join(
         f"Of the group '{group.group}' this counts for nothing ({bad.what}): {bad.reason}.\n"
         for bad in group.malformed
-        if bad.what in ("mode", DOUBTED_LED)
+        if bad.what in ("mode", DOUBTED_LED, STATE)
     )
+
+
+def _alone(group: GroupSnapshot) -> str:
+    """What is shown of it then is what was, and stays so."""
+    said = LEFT_ALONE.format(group.left_alone)
+    return f"Consumer group '{group.group}': {said}.\n" if group.left_alone else ""
 
 
 def _pinned(group: GroupSnapshot) -> str:
@@ -332,6 +339,8 @@ def _about(group: GroupSnapshot) -> str:
         return "".join(f"{line}\n" for line in led_lines(group.group, group.led, wall_ms()))
     if group.paused:
         return view.paused_line(group)
+    if group.unknown:
+        return f"Consumer group '{group.group}': its members are not known.\n"
     if not group.members:
         return f"Consumer group '{group.group}' has no active members.\n"
     if group.state is GroupState.QUARANTINED:

@@ -164,7 +164,7 @@ def _run(args: argparse.Namespace, settings: Settings) -> int:
             if not names:
                 err(f"zkcoord groups health: there is no group (layout {layout.name})\n")
             sampler = Sampler(
-                StoredOffsets(reader, layout), kafka, LogEnds(usual, doubtful), storage
+                StoredOffsets(reader, layout, judges=True), kafka, LogEnds(usual, doubtful), storage
             )
             looking = _Looking(args, reader, layout, sampler, names, usual)
             return looking.again_and_again() if args.watch else looking.until_judged()

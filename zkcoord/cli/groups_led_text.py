@@ -9,7 +9,7 @@ from typing import Any
 
 from zkcoord.core.model import TopicPartition
 from zkcoord.text_table import table
-from zkcoord.zk.sync.led_seen import LedMemberSnapshot, LedSnapshot
+from zkcoord.zk.sync.led_seen import NOT_KNOWN, LedMemberSnapshot, LedSnapshot
 from zkcoord.znodes.classic.report import Named, WaitsSaid, Why
 from zkcoord.znodes.names import shown
 
@@ -84,11 +84,10 @@ def led_members_table(
 
 
 def led_state_cells(led: LedSnapshot, epoch: int) -> list[str]:
-    """What `--state --verbose` adds, from the number of members on (`MORE_STATE_COLUMNS`)."""
+    """What `--state --verbose` adds after the number of members (`MORE_STATE_COLUMNS`)."""
     why = _latest(led)
     return [
-        str(len(led.members)),
-        str(led.generation),
+        NOT_KNOWN if led.unknown else str(led.generation),
         str(epoch),
         led.protocol_type or MISSING,
         led.leader or MISSING,

@@ -9,6 +9,7 @@ from zkcoord.cli.groups_text import MISSING, coordinator_json
 from zkcoord.core.model import Malformed
 from zkcoord.text_table import WIDTH_MIN, table
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed
+from zkcoord.zk.sync.led_seen import NOT_KNOWN
 from zkcoord.zk.sync.read_pins import DOUBTED
 from zkcoord.znodes.classic.pin import AUTO, Machine, Pin
 
@@ -20,7 +21,7 @@ def list_text(groups: Sequence[GroupListed], with_state: bool) -> str:
     """Names, one per line, or names and states."""
     if not with_state:
         return "".join(f"{group.name}\n" for group in groups)
-    rows = [[group.name, group.state.value, group.paused or MISSING] for group in groups]
+    rows = [[group.name, group.shown, group.paused or MISSING] for group in groups]
     if any(group.paused for group in groups):
         return table((("GROUP", WIDTH_MIN), ("STATE", 19), ("PAUSED-BY", 0)), rows)
     return table((("GROUP", WIDTH_MIN), ("STATE", 0)), [row[:2] for row in rows])
@@ -35,7 +36,7 @@ def machines_text(
     rows = [
         [
             group.name,
-            group.state.value,
+            group.shown,
             _run_by(group) or MISSING,
             _word(said.get(group.name)),
             group.paused or MISSING,
@@ -72,10 +73,10 @@ def _listed(group: GroupListed, said: Pin | Malformed | None) -> dict[str, Any]:
     bad = (*group.malformed, *((said,) if isinstance(said, Malformed) else ()))
     return {
         "group": group.name,
-        "state": group.state.value,
+        "state": group.shown,
         "paused": group.paused or None,
-        "members": group.members,
-        "generation": group.generation,
+        "members": None if group.unknown else group.members,
+        "generation": None if group.unknown else group.generation,
         "topics": list(group.topics),
         "client_led": group.client_led,
         "protocol_type": group.protocol_type,
@@ -93,6 +94,8 @@ def _said(said: Pin | Malformed | None) -> dict[str, Any]:
 
 def _run_by(group: GroupListed) -> str:
     """Who runs it now; "": it has no members."""
+    if group.unknown:
+        return NOT_KNOWN
     if not group.members:
         return ""
     runs = Machine.CLIENT_LED if group.client_led else Machine.COORDINATED

@@ -7,7 +7,7 @@ import json
 import threading
 from typing import Any
 
-from zkcoord.admin.common import argument, whoami
+from zkcoord.admin.common import argument, refuse_doubted_led, whoami
 from zkcoord.admin.group_machine import (
     MOVE,
     in_kafka,
@@ -30,6 +30,7 @@ from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot, coordinator_seen
 from zkcoord.zk.sync.in_kafka import kept_in_kafka
 from zkcoord.zk.sync.led_groups import describe_any_group, pinned
+from zkcoord.zk.sync.led_seen import NOT_KNOWN
 from zkcoord.zk.sync.open_joins import open_joins
 from zkcoord.znodes.classic.pin import AUTO, Machine, Pin
 from zkcoord.znodes.names import validate_group
@@ -106,6 +107,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         out(json.dumps(document, indent=1) + "\n")
     else:
         now = f"{runs} runs it now" if runs else "it has no members now"
+        now = "its members are not known" if found.unknown else now
         now = JOINING if looking.joining else now
         out(printable(f"{args.group}: {AUTO if said is None else said.value}; {now}") + "\n")
         if waits and not looking.joining:
@@ -125,6 +127,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 def _say(looking: _MachineSight, machine: Machine | None, acl: AclOf) -> None:
     """Have it said, where nothing stands against it. Raises `RefusedError`."""
     client, layout, group = looking.at
+    refuse_doubted_led(client, layout, group)
     found = looking.look()
     refusal = machine_refusal(found, machine)
     if not refusal and machine is Machine.CLIENT_LED and found.members:
@@ -189,6 +192,8 @@ class _MachineSight:
 
 
 def _runs(group: GroupSnapshot) -> str:
+    if group.unknown:
+        return NOT_KNOWN
     if group.led is not None and group.led.members:
         return "its leader, a client,"
     return "the coordinator" if group.members else ""

@@ -17,6 +17,7 @@ from zkcoord.core.model import Member, TopicPartition
 from zkcoord.text_table import table
 from zkcoord.words import counted
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupSnapshot
+from zkcoord.zk.sync.led_seen import NOT_KNOWN
 from zkcoord.znodes.classic.pin import AUTO, Machine
 from zkcoord.znodes.codec import LeaderData, ranges_of
 from zkcoord.znodes.gateway_nodes import is_instance_of_client
@@ -120,14 +121,14 @@ def state_table(group: GroupSnapshot, verbose: bool) -> str:
         coordinator_name(group.coordinator),
         (led_by_client.protocol if led_by_client is not None else group.metadata.assignor)
         or MISSING,
-        group.state.value,
-        str(len(group.names)),
+        group.shown,
+        NOT_KNOWN if group.unknown else str(len(group.names)),
     ]
     if not verbose:
         return table(STATE_COLUMNS, [row])
     if led_by_client is not None:
         cells = led.led_state_cells(led_by_client, group.coordinator.epoch)
-        return table((*STATE_COLUMNS[:-1], *led.MORE_STATE_COLUMNS), [row[:-1] + cells])
+        return table((*STATE_COLUMNS[:-1], *led.MORE_STATE_COLUMNS), [row + cells])
     outstanding = sum(len(commands) for commands in group.commands.values())
     more = [
         str(group.metadata.generation),
@@ -159,10 +160,12 @@ def group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
     members = sorted(by_client.members, key=lambda one: one.member_id)
     return {
         **found,
-        "generation": by_client.generation,
+        "generation": None if group.unknown else by_client.generation,
         "assignor": by_client.protocol,
         "protocol": "classic",
-        "members": [led.led_member_json(by_client, one) for one in members],
+        "members": None
+        if group.unknown
+        else [led.led_member_json(by_client, one) for one in members],
         "ownership": {name: ranges_of(group.held_by(name)) for name in group.names},
         "client_led": led.led_json(by_client),
         "machine": group.pinned or AUTO,
@@ -174,7 +177,7 @@ def _group_json(group: GroupSnapshot, ends: Ends) -> dict[str, Any]:
     return {
         "group": group.group,
         "layout": group.layout.name,
-        "state": group.state.value,
+        "state": group.shown,
         "failure": metadata.failure or None,
         "paused": group.paused or None,
         "generation": metadata.generation,
@@ -238,7 +241,7 @@ def mode_json(group: GroupSnapshot) -> dict[str, Any]:
             "taken_up": group.metadata.mode or None,
             "old_consumers": sum(member.legacy for member in group.members.values()),
             "members": sum(not member.legacy for member in group.members.values()),
-            "client_led_members": len(group.led.members) if group.led is not None else 0,
+            "client_led_members": _led_members(group),
             "owned_by_old_consumers": old,
             "owned_by_members": ours,
             "owned_by_others": rest,
@@ -246,6 +249,13 @@ def mode_json(group: GroupSnapshot) -> dict[str, Any]:
         },
         "problems": list(group.metadata.problems),
     }
+
+
+def _led_members(group: GroupSnapshot) -> int | None:
+    """How many are of a leader of their own; None: nobody knows."""
+    if group.led is None:
+        return 0
+    return None if group.led.unknown else len(group.led.members)
 
 
 def mode_lines(group: GroupSnapshot) -> list[str]:
@@ -272,15 +282,18 @@ def mode_lines(group: GroupSnapshot) -> list[str]:
         f" {mode['members']} members own {mode['owned_by_members']}, {mode['free']} are"
         f" free{foreign}"
     )
-    is_led_alone = mode["client_led_members"] and not group.members  # it shares nothing
+    led_alone = group.unknown or mode["client_led_members"]
+    is_led_alone = led_alone and not group.members  # it shares nothing
     return [
         f"{group.group}: {what}{'' if is_led_alone else shares}",
         *(f"{group.group}: problem: {problem}" for problem in found["problems"]),
     ]
 
 
-def _whose(group: GroupSnapshot, old_consumers: int, led: int) -> str:
+def _whose(group: GroupSnapshot, old_consumers: int, led: int | None) -> str:
     """Whose a group is of which nobody has said that."""
+    if group.unknown:
+        return "whether clients lead it is not known"
     if led:
         return _leads(led)
     if old_consumers:

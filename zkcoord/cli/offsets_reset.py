@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from zkcoord.admin.common import Progress, argument, some
+from zkcoord.admin.common import Progress, argument, refuse_doubted_led, some
 from zkcoord.admin.offsets import reset_live as live
 from zkcoord.admin.offsets.log_offsets import NO_RECORD, LogOffsets
 from zkcoord.admin.offsets.named_topics import Topics, are_written_down, named_topics
@@ -189,6 +189,9 @@ def run(args: argparse.Namespace, settings: Settings, group: str) -> int:
     options = zk_options(settings)
     with SyncClient(options) as client:
         found = _look(client, layout, group, args.new_group)
+        if not args.export:
+            for one in (layout, layout.other_profile()):
+                refuse_doubted_led(client, one, group)
         topics, tps = chosen_partitions(client, layout, aim, chosen, found, progress)
         if args.live and found is not None:
             live.may_stay(group, list(found.members.values()), found.mode)
@@ -369,7 +372,10 @@ def _execute(args: argparse.Namespace, reset: Reset, progress: Progress, untold:
         ) from error
     written = [row for row in result.rows if row.written]
     said = _reset_of(written)
-    told = _print(args, reset, result, said)
+    # a table of what was not done would be taken for what was
+    told = bool(result.refusal and not written and not args.json) or _print(
+        args, reset, result, said
+    )
     if untold.problem:
         progress.note(f"{untold.problem}: a repetition of this command would not be recognised")
     if result.refusal:

@@ -5,7 +5,8 @@ kind, its bounds and its unit. The table of all options is `zkcoord.config.optio
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from zkcoord.core.value_type import value
 
 Value = str | int | bool | None
 
@@ -29,7 +30,7 @@ class Use(enum.Enum):
     GATEWAY = "gateway"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OptionSpec:
     """One option. `default` None: not set. `low` and `high` bound an INTEGER; `choices` a TEXT;
     `secret` values are never shown; `metavar` names the value in `--help`.

@@ -23,7 +23,7 @@ from zkcoord.topics.options import TopicOptions, TopicSourceKind
 from zkcoord.zk.acl.table import Roles, roles
 from zkcoord.zk.acl.text import acl_entries
 from zkcoord.zk.listeners import PLAINTEXT
-from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions
+from zkcoord.zk.options import Digest, Sasl, Tls, ZkOptions, principal_of
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import Layout, layout_named
@@ -123,6 +123,7 @@ def coordinator_settings(
     built in are run in processes of their own.
     """
     zk = zk_options(settings)
+    _is_coordinator(settings, zk)
     assignor = settings.text("assignor")
     if assignor not in assignors:
         raise ConfigurationError(
@@ -368,6 +369,20 @@ def _roles(settings: Settings) -> Roles | None:
         settings.text(readers),
         (settings.where(coordinators), settings.where(members), settings.where(readers)),
     )
+
+
+def _is_coordinator(settings: Settings, zk: ZkOptions) -> None:
+    """Refuse a coordinator that is a member or reader only: it may not use what it makes."""
+    if zk.roles is None or zk.may_be_known_otherwise(zk.roles):
+        return
+    mine = principal_of(zk.digest, zk.sasl)
+    if mine in zk.roles.all and mine not in zk.roles.coordinators:
+        coordinators, members, _ = (settings.where(name) for name in ROLES)
+        raise ConfigurationError(
+            f"this coordinator has the credentials of {shown(str(mine))}, which {coordinators}"
+            f" does not name: give it a coordinator's credentials, and see that {coordinators} and"
+            f" {members} are not exchanged"
+        )
 
 
 def _secure(settings: Settings, zk: ZkOptions) -> bool:

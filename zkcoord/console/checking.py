@@ -15,6 +15,7 @@ from zkcoord.check.examination import Examination
 from zkcoord.check.rules import CheckFinding
 from zkcoord.cli.groups_text import mode_lines
 from zkcoord.core.model import GroupMode
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnavailableError, UnknownGroupError, ZkcoordError
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.options import ZkOptions
@@ -30,7 +31,7 @@ LEGACY_MAX = 200
 CLOSE_WAIT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupOnItsWay:
     """A group with old consumers, or with a mode: what it is now, and what to do next."""
 

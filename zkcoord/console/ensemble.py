@@ -10,9 +10,9 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from zkcoord.console.views.texts import short
+from zkcoord.core.value_type import value
 from zkcoord.zk.clock import boot_ms
 from zkcoord.zk.options import Server, ZkOptions
 from zkcoord.zk.quorum_probe import NOT_SERVING, srvr
@@ -24,7 +24,7 @@ SILENT = "no answer within a second"
 NOT_ALLOWED = "it takes connections, and does not answer srvr (4lw.commands.whitelist)"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServerSeen:
     """A server: its words, as it wrote them, or why there are none (`problem`). `latency` is the
     shortest, mean and longest time of a request since it began, ms.

@@ -212,7 +212,7 @@ class Pages:
             "rows_left": max(0, len(rows) - group_page.PARTITIONS_SHOWN),
             "topics": sorted({row.tp.topic for row in rows}),
             "members": group_page.members_of(found, document) if found and document else [],
-            "members_count": len(document["members"]) if document is not None else 0,
+            "members_count": len(document["members"] or ()) if document is not None else 0,
             "blockers": blockers[: group_page.BLOCKERS_SHOWN],
             "blockers_left": max(0, len(blockers) - group_page.BLOCKERS_SHOWN),
             "unowned": group_page.unowned(rows, found) if found is not None else [],

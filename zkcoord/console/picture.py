@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zkcoord.core.value_type import value
 from zkcoord.health.rules import GroupHealth, HealthVerdict
 from zkcoord.health.trouble.kinds import Trouble
 from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed
@@ -14,7 +15,7 @@ from zkcoord.zk.sync.group_snapshot import CoordinatorSeen, GroupListed
 NOT_SEEN = "it was not looked at yet"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupLine:
     """A group of the list: what ZooKeeper says, the verdict, and what is wrong with it."""
 

@@ -19,6 +19,7 @@ from zkcoord.config.files import read_file
 from zkcoord.console.acting.running import BusyError, CommandResult, CommandRunner
 from zkcoord.console.views.texts import iso, short
 from zkcoord.coordinator.input_recorder import input_files
+from zkcoord.core.value_type import value
 from zkcoord.zk.clock import boot_ms
 
 REPLAY_S = 60.0
@@ -36,7 +37,7 @@ NONE_THERE = (
 TOO_LONG = f"it was ended after {REPLAY_S:g} s: run zkcoord replay by hand"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DecisionTold:
     """What was decided at one time (ms since 1970), and because of what."""
 

@@ -26,7 +26,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -35,6 +34,7 @@ from zkcoord.config.settings import InputsOptions
 from zkcoord.coordinator.journal import Journal
 from zkcoord.core.events import Action, Elected, Event
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.value_type import value
 from zkcoord.core_encoding import codec, whole
 from zkcoord.private_files import private
 from zkcoord.zk.clock import wall_ms
@@ -53,14 +53,14 @@ PREFIX, SUFFIX = "inputs-", ".jsonl"
 _EVENT, _ACTION = codec(Event), codec(Action)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Begin:
     epoch: int
     wall_ms: int
     options: CoordinatorOptions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _End:
     why: str
     early: bool

@@ -38,6 +38,18 @@ class LedMetrics:
             ["kind"],
             registry=registry,
         )
+        self.left_alone = Gauge(
+            "zkcoord_client_led_left_alone",
+            "Groups of clients that are not served, since others than coordinators may write what"
+            " is said of them.",
+            registry=registry,
+        )
+        self.none_served = Gauge(
+            "zkcoord_client_led_none_served",
+            "1 while none of them is, since others may write what is above all of them, or they"
+            " cannot be listed.",
+            registry=registry,
+        )
         self.rebalances = Counter(
             "zkcoord_client_led_rebalances",
             "Rebalances of client-led groups that ended, by what began them.",
@@ -72,6 +84,8 @@ class LedMetrics:
         for phase in ClassicPhase:
             self.groups.labels(phase.value).set(seen.states[phase.value])
         self.members.set(seen.members)
+        self.left_alone.set(seen.left_alone)
+        self.none_served.set(seen.none_is_served)
         for kind, value in zip(WAITS, (seen.unread, seen.waiting - seen.unread), strict=True):
             self.requests.labels(kind).set(value)
         for code, count in {"NONE": seen.answered, **seen.refused}.items():

@@ -20,7 +20,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from types import FrameType
@@ -36,13 +35,13 @@ from zkcoord.coordinator.cluster_check import look_at_cluster
 from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.coordinator.http.server import METRICS_TYPE, HttpAnswer, HttpServer, document, sentence
 from zkcoord.coordinator.http.shared_answer import SharedAnswer
+from zkcoord.coordinator.http.summaries import SUMMARY, GroupsSeen, LedTold, seen_groups
 from zkcoord.coordinator.input_recorder import InputLog
 from zkcoord.coordinator.journal import Journal
 from zkcoord.coordinator.logging import Logs
 from zkcoord.coordinator.metrics import Metrics
 from zkcoord.coordinator.monitored_session import MonitoredEnsemble, MonitoredPort
 from zkcoord.coordinator.troubles.desk import TroubleDesk
-from zkcoord.core.group.machine import Group
 from zkcoord.core.group.rebalance_log import DETAILS
 from zkcoord.errors import ConfigurationError
 from zkcoord.guarded import guard, guardian_tls
@@ -50,6 +49,7 @@ from zkcoord.guardian.client import Guardian
 from zkcoord.terminal import err, printable
 from zkcoord.topics.asking import AskingThread, ClusterAsker
 from zkcoord.topics.source import ClusterSource
+from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
 from zkcoord.zk.loop import Loop
@@ -76,6 +76,7 @@ class CoordinatorService:
         """Raises `ConfigurationError` for what cannot be opened."""
         self.settings = settings
         self.metrics = Metrics()
+        self.led_told = LedTold()
         self.loop = Loop("coordinator")
         self.stop_by_ms: int | None = None
         self.asked_to_stop = False
@@ -287,6 +288,7 @@ class CoordinatorService:
             self.journal.write(record)
         self.metrics.record(record)
         self.troubles.record(record)
+        self.led_told.record(record)
         kind = str(record.get("kind"))
         if kind == "term":
             self._term(str(record.get("event")))
@@ -378,30 +380,16 @@ class CoordinatorService:
         the loop's thread: no more than a line of each.)
         """
         core = self.driver.core
-        led = self._led_names()
-        names = sorted(core.groups.keys() - led)
-        return GroupsSeen(
-            core.epoch if core.leading else None,
-            self.driver.obstacles.waiting,
-            len(names),
-            [group_summary(core.groups[name]) for name in names[:GROUPS_SHOWN_MAX]],
-            sorted(led),
-        )
-
-    def _led_names(self) -> set[str]:
-        """Groups whose leader is a client, or was one. Their offsets make them ones of the other
-        kind, too, but a group is what its members are.
-        """
-        services, groups = self.driver.services, self.driver.core.groups
-        names = services.classic.names if services is not None else []
-        return {name for name in names if name not in groups or not groups[name].view.members}
+        return seen_groups(core, self.driver.obstacles.waiting, self._classic, GROUPS_SHOWN_MAX)
 
     def _led_summaries(self, names: list[str]) -> list[dict[str, object]]:
         """The same of groups whose leader is a client, of those that are still there."""
-        if self.driver.services is None:
-            return []
-        classic = self.driver.services.classic
-        return [classic.summary(name) for name in names if classic.group(name) is not None]
+        return self.led_told.summaries(self._classic, names, GROUPS_SHOWN_MAX)
+
+    @property
+    def _classic(self) -> ClassicGroups | None:
+        services = self.driver.services
+        return services.classic if services is not None else None
 
 
 LEADING, STANDING_BY = "leading", "standing by"
@@ -417,53 +405,6 @@ LOGGED = {
     "released": (logging.INFO, "quarantine over"),
     "topics": (logging.WARNING, "topics and brokers"),
 }
-
-
-SUMMARY = (
-    "group",
-    "state",
-    "failure",
-    "protocol",
-    "generation",
-    "members",
-    "partitions_owned",
-    "commands_outstanding",
-    "malformed",
-    "cause",
-    "trigger",
-)
-Summary = tuple[object, ...]
-
-
-@dataclass(frozen=True)
-class GroupsSeen:
-    """What /groups is made of: the epoch of the term that leads, what keeps from leading, how many
-    groups the coordinator assigns and the first of them, and the names of those that clients lead.
-    """
-
-    epoch: int | None
-    waiting: str
-    count: int
-    groups: list[Summary]
-    led: list[str]
-
-
-def group_summary(group: Group) -> Summary:
-    """What /groups says of one group: the fields of `SUMMARY`."""
-    view = group.view
-    return (
-        group.name,
-        group.state.value,
-        group.quarantine.reason if group.quarantine.quarantined else "",
-        group.result.protocol,
-        group.generation,
-        len(view.members),
-        len(view.owners),
-        sum(map(len, view.live.values())),
-        len(view.malformed),
-        group.cause.reason,
-        group.cause.trigger,
-    )
 
 
 def serve(settings: CoordinatorSettings) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from zkcoord.core.value_type import value
 
 NONE = "NONE"
 INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
@@ -19,7 +20,7 @@ REBALANCE_FAILED = "REBALANCE_FAILED"
 GROUP_MODE_LEGACY = "GROUP_MODE_LEGACY"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Code:
     """What a code means; `fatal` as above."""
 
@@ -44,7 +45,7 @@ CODES: Mapping[str, Code] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejection:
     """Why a member is sent away."""
 
@@ -70,7 +71,7 @@ ENDS_BY_VALUE = {kind.value: kind for kind in EndKind}
 END_DIGITS_MAX = 12
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MembershipEnd:
     """How a consumer's membership before this one ended, as it says itself when it comes back.
     `ms`: of POLL how long it had not polled; of SESSION how long its own thread stood still (0: it

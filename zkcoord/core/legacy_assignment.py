@@ -39,9 +39,10 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import TypeVar
+
+from zkcoord.core.value_type import value
 
 from .assignment import UNLIMITED, Assignment, AssignmentInput, assign_range
 from .model import Member, Mode, Thread, TopicPartition
@@ -53,7 +54,7 @@ _MULTIPLIER = 31
 _TWO_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EqualHashes:
     """Why there is no answer: these partitions (two or more, sorted) have one hash, so in which
     order old members deal them is not specified.
@@ -246,8 +247,8 @@ def _agrees(
 
 def _by_topic(found: Mapping[TopicPartition, V]) -> dict[str, dict[TopicPartition, V]]:
     by_topic: dict[str, dict[TopicPartition, V]] = {}
-    for tp, value in found.items():
-        by_topic.setdefault(tp.topic, {})[tp] = value
+    for tp, one in found.items():
+        by_topic.setdefault(tp.topic, {})[tp] = one
     return by_topic
 
 

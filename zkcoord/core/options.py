@@ -4,10 +4,10 @@ ships.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorOptions:
     """Options of the pure core.
 
@@ -21,24 +21,25 @@ class CoordinatorOptions:
     followed by others: fifty members that join within a second are assigned once when the first is
     there, and once when all are. A group that was assigned `assignments_per_storm_window` times
     within `storm_window_ms` waits until it is quiet for `debounce_storm_ms` instead (as long as no
-    `storm_window_ms` pass without a change), but no change waits longer than `debounce_max_ms`. A
-    session's owner nodes are capped at `owner_path_bytes_max` bytes of full paths, counted with
-    `owner_path_prefix_bytes` (chroot and layout) and the group's name: a close is one transaction,
-    and one that is too large stops the ensemble. The empty channel of a member that was seen to go
-    is deleted after `channel_departed_ms` (not at once: that write would stand before the commands
-    that its departure calls for), one that a dead coordinator left behind after
-    `channel_orphan_ms`. `commands_bytes_per_write_max` counts each command with `acl_bytes`, which
-    the ACL of its node takes. A member waits for `start_gather_ms` for the rest of what others are
-    giving up for it, so that it is started once. `initial_delay_ms` is how long the first member of
-    an empty group waits for others. `external_assignors` are the custom assignors that can be
-    asked. After `max_rebalance_retries` failures without `retries_forgotten_ms` of rest between
-    them a group is quarantined, see `zkcoord.core.group.quarantine`. `grace_max_ms` caps for how
-    long a static member's partitions are kept for it. A group with more than
-    `registrations_per_group_max` registrations or `nodes_per_group_max` nodes is not read but left
-    alone; after `left_alone_retry_ms` its size is looked at again. An old consumer tries four
-    times, two seconds apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms`
-    after the last change has given up, and is revived; again after twice that, up to
-    `legacy_rescue_max_ms`. What else is wrong for `legacy_odd_ms` is reported.
+    `storm_window_ms` pass without a change), but no change waits longer than `debounce_max_ms`.
+    What was before everybody had left counts for none of it. A session's owner nodes are capped at
+    `owner_path_bytes_max` bytes of full paths, counted with `owner_path_prefix_bytes` (chroot and
+    layout) and the group's name: a close is one transaction, and one that is too large stops the
+    ensemble. The empty channel of a member that was seen to go is deleted after
+    `channel_departed_ms` (not at once: that write would stand before the commands that its
+    departure calls for), one that a dead coordinator left behind after `channel_orphan_ms`.
+    `commands_bytes_per_write_max` counts each command with `acl_bytes`, which the ACL of its node
+    takes. A member waits for `start_gather_ms` for the rest of what others are giving up for it, so
+    that it is started once. `initial_delay_ms` is how long the first member of an empty group waits
+    for others. `external_assignors` are the custom assignors that can be asked. After
+    `max_rebalance_retries` failures without `retries_forgotten_ms` of rest between them a group is
+    quarantined, see `zkcoord.core.group.quarantine`. `grace_max_ms` caps for how long a static
+    member's partitions are kept for it. A group with more than `registrations_per_group_max`
+    registrations or `nodes_per_group_max` nodes is not read but left alone; after
+    `left_alone_retry_ms` its size is looked at again. An old consumer tries four times, two seconds
+    apart: one that owns nothing, or lacks what nobody has, `legacy_attempts_ms` after the last
+    change has given up, and is revived; again after twice that, up to `legacy_rescue_max_ms`. What
+    else is wrong for `legacy_odd_ms` is reported.
 
     What may take long is done in portions, or elsewhere: a step decides groups of
     `weight_per_step_max` partitions and members together, or one; of a group at most

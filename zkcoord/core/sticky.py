@@ -34,10 +34,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zkcoord.core.value_type import value
+
 FREE = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StickyProblem:
     """Items 0..n-1 and holders 0..m-1. `kinds[i]`, `costs[i]` and `held_by[i]` (a holder or `FREE`)
     describe item i; `accepts[h]` and `weights[h]` (1 or more) holder h. Items of a kind are

@@ -112,7 +112,7 @@ class Prepared:
         return replace(self, aliases=_renamed(self.aliases, before, after))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PendingAssignorCall:
     """A question to a custom assignor that waits for its answer; `fresh` are the requests for a
     target as if nobody owned anything that it is for.

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zkcoord.core.value_type import value
 from zkcoord.verdict import engine
 from zkcoord.verdict.facts import Delivered, OwnershipEnd, Partition, PartitionAssigned, Released
 from zkcoord.verdict.outcome import ScenarioStep
@@ -17,7 +18,7 @@ from zkcoord.verdict.outcome import ScenarioStep
 BIN_NS = 500_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Interval:
     """`member` owned `partition` from `start_ns` to `end_ns`."""
 
@@ -27,7 +28,7 @@ class Interval:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimelineMark:
     """An event. `took_ms`: until every partition that came was fetched, where something moved."""
 

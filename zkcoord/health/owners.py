@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zkcoord.core.model import Owner, TopicPartition
+from zkcoord.core.model import Malformed, Owner, TopicPartition
 from zkcoord.health.rules import GroupHealth, HealthVerdict
 from zkcoord.zk.port import GetData, Missing, Node, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.zk.sync.led_groups import led_views, see_led
 from zkcoord.zk.sync.led_seen import LedSnapshot
 from zkcoord.znodes import codec
+from zkcoord.znodes.classic.view import ClassicView
 from zkcoord.znodes.paths import Layout
 
 OWNERS_READ_MAX = 5_000
@@ -36,7 +37,7 @@ def with_owners(
     for (group, tp), answer in zip(wanted, answers, strict=True):
         owners.setdefault(group, {})[tp] = _owner(tp, answer)
     for name, view in led_views(reader, layout, owners).items():
-        led = see_led(reader, layout, name) if view is None or view.state.members else None
+        led = see_led(reader, layout, name) if _may_have_members(view) else None
         if led is not None:
             owners[name] = {tp: _of_led(led, tp, owner) for tp, owner in owners[name].items()}
     return [
@@ -50,6 +51,10 @@ def with_owners(
         else group
         for group in groups
     ]
+
+
+def _may_have_members(view: ClassicView | Malformed) -> bool:
+    return isinstance(view, Malformed) or bool(view.state.members)
 
 
 def _of_led(led: LedSnapshot, tp: TopicPartition, owner: str) -> str:

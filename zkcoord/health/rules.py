@@ -37,10 +37,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.health.seconds import LagSeconds
 from zkcoord.health.window import COMMITS_MAX, CommitWindow, SeenCommit
 
@@ -79,7 +80,7 @@ WAITING = (
 """What is said of a partition because nobody consumes it; in a paused group nobody is to."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HealthLimits:
     """How many commits a window holds, and how long a partition is watched before a window that is
     not full is judged.
@@ -89,7 +90,7 @@ class HealthLimits:
     watched_ms: int = WATCHED_MS
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionHealth:
     """One partition: the verdict, its evidence in words, and the numbers it was made from. `owner`
     is who owns it, as far as that was asked.
@@ -117,7 +118,7 @@ class PartitionHealth:
         return self.verdict.rank, seconds, self.lag or 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupHealth:
     """One group, by its partitions. `storage` says where its offsets are ("": nobody knows),
     `paused` who paused it ("": nobody).

@@ -100,21 +100,21 @@ class Sampler:
         """A round. Raises `UnavailableError` where ZooKeeper does not answer."""
         stored = self._zookeeper.look(groups)
         looks = {group: self._of_zookeeper(found) for group, found in stored.items()}
-        in_kafka = [group for group, look in looks.items() if self._is_in_kafka(look)]
+        in_kafka = [group for group in looks if self._is_in_kafka(looks[group], stored[group])]
         looks.update(self._of_kafka(in_kafka, looks))
         wanted = {tp for look in looks.values() for tp in look.offsets}
         ends, no_ends = self._ends.of(wanted) if wanted else ({}, {})
         return HealthLook(looks, ends, no_ends)
 
-    def _is_in_kafka(self, look: GroupLook) -> bool:
+    def _is_in_kafka(self, look: GroupLook, stored: GroupStored) -> bool:
         if self._storage is not Storage.AUTO:
             return self._storage is Storage.KAFKA
-        return not (look.offsets or look.unreadable or look.hidden or look.problems)
+        return not (look.offsets or look.unreadable or look.hidden or stored.failures)
 
     def _of_zookeeper(self, found: GroupStored) -> GroupLook:
         state = found.state.value if found.state is not None else ""
         if self._storage is Storage.KAFKA:
-            return GroupLook(found.exists, state, paused=found.paused)
+            return GroupLook(found.exists, state, problems=tuple(found.doubts), paused=found.paused)
         return GroupLook(
             found.exists,
             state,
@@ -122,7 +122,7 @@ class Sampler:
             found.offsets,
             found.unreadable,
             found.hidden,
-            tuple(found.failures),
+            (*found.doubts, *found.failures),
             found.paused,
         )
 

@@ -22,8 +22,9 @@ never goes back (`boot_ms`), so a step of the wall clock changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from math import isqrt
+
+from zkcoord.core.value_type import value
 
 POINTS_MAX = 60
 EXACT_PART = 0.1
@@ -33,7 +34,7 @@ AGE_MS_MAX = 30 * 86_400_000
 """Nothing is asked about times that are older."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LagSeconds:
     """`at_least`: the offset is older than all that was seen, and the lag at least so long."""
 
@@ -50,7 +51,7 @@ class LagSeconds:
 NO_LAG = LagSeconds(0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogTable:
     """What was seen of a log: `ends[n]` at `times[n]`. Times rise, ends never fall; of an end that
     stands still only the first and the last sight are kept. `told_until_ms` is the first look: what

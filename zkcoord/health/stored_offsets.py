@@ -16,17 +16,20 @@ from zkcoord.core.model import (
     TopicPartition,
     same_incarnation,
 )
+from zkcoord.core.value_type import value
 from zkcoord.health.window import StoredSeen
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Node, Read, ReadAnswer
+from zkcoord.zk.sync.beliefs import left_alone
 from zkcoord.zk.sync.client import SyncClient, not_allowed
 from zkcoord.zk.sync.group_snapshot import CHILDREN_LISTED_MAX, shown_state
-from zkcoord.zk.sync.led_groups import led_views
+from zkcoord.zk.sync.led_groups import led_doubts, led_views
 from zkcoord.zk.sync.written import WrittenAnswer, WrittenNode, read_written
 from zkcoord.znodes import codec, names
 from zkcoord.znodes.codec import OffsetsOf
 from zkcoord.znodes.paths import Layout
 
+JUDGED_MAX = 200
 OFFSETS_AT_ONCE = 10_000
 """Offsets that are read between two looks at the clock."""
 
@@ -36,7 +39,7 @@ class GroupStored:
     """What one look found of a group. `exists`: it has nodes; `paused`: by whom. `offsets` are
     those that count: of topics that exist, and not of one that was deleted and made again.
     `unreadable` says why for each that cannot be judged, `failures` what of the group could not be
-    seen.
+    seen, `doubts` why it is not served, or why nobody knows who is in it.
     """
 
     exists: bool = False
@@ -45,10 +48,11 @@ class GroupStored:
     unreadable: dict[TopicPartition, str] = field(default_factory=dict)
     hidden: dict[TopicPartition, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     paused: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _OffsetsHead:
     """The parent of a group's offsets of one topic: whose they are, and since when."""
 
@@ -67,11 +71,14 @@ class StoredOffsets:
         layout: Layout,
         now_ms: Callable[[], int] = boot_ms,
         wall: Callable[[], int] = wall_ms,
+        judges: bool = False,
     ) -> None:
+        """`judges`: of few groups, who may write their nodes is asked."""
         self._reader = reader
         self._layout = layout
         self._now_ms = now_ms
         self._boot_of_wall = now_ms() - wall()
+        self._judges = judges
         self._topics: dict[str, Topic | None] = {}
 
     def look(self, groups: Sequence[str]) -> dict[str, GroupStored]:
@@ -89,6 +96,12 @@ class StoredOffsets:
         self._read_topics({topic for _, topic in heads})
         self._offsets(found, heads, partitions)
         return found
+
+    def _judge(self, found: Mapping[str, GroupStored], led: Iterable[str]) -> None:
+        """Which of them coordinators do not serve."""
+        alone = left_alone(self._reader, self._layout, list(found))
+        for group, why in {**led_doubts(self._reader, self._layout, led), **alone}.items():
+            found[group].doubts = [f"no coordinator serves it: {why}"]
 
     def _heads(self, found: Mapping[str, GroupStored]) -> list[str]:
         """States, and who has offsets. A group is what its members are: of one that has none whom
@@ -111,11 +124,18 @@ class StoredOffsets:
             there = (node, ids, offsets)
             stored.exists = group in led or any(isinstance(one, (Node, Denied)) for one in there)
             stored.state, stored.paused = _state(group, node, ids)
+            said = led.get(group)
+            if isinstance(said, Malformed):
+                bad = f"what is said of clients that lead it counts for nothing: {said.reason}"
+                stored.doubts.append(bad)
             if group in led and not _registered(ids):
                 view = led[group]
-                stored.state = None if view is None else GroupState(view.phase.value)
+                known = None if isinstance(view, Malformed) else view.phase.value
+                stored.state = None if known is None else GroupState(known)
             if self._may_be_listed(offsets, layout.offsets(group), stored):
                 with_offsets.append(group)
+        if self._judges and len(found) <= JUDGED_MAX:
+            self._judge(found, led)
         return with_offsets
 
     def _topic_heads(

@@ -15,8 +15,9 @@ costs the exactness and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from zkcoord.core.value_type import value
 
 COMMITS_MAX = 10
 
@@ -45,7 +46,7 @@ class SeenCommit(NamedTuple):
         return None if self.end is None else max(0, self.end - self.offset)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitWindow:
     """The last commits, oldest first; never empty. `since_ms` is the first look, `seen_ms` the
     last; `beyond` counts the last looks in a row that found the offset beyond the log's end.

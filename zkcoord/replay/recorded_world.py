@@ -24,6 +24,7 @@ from zkcoord.core.model import (
     Request,
     TopicPartition,
 )
+from zkcoord.core.value_type import value
 from zkcoord.replay.group_world import OWNER_VERSION_OURS, GroupWorld
 from zkcoord.replay.replay import Recording
 
@@ -31,7 +32,7 @@ SILENCE_BEFORE_MS = GONE_AFTER_MS = 1_000
 ACK_DEFAULT_MS, WRITE_DEFAULT_MS, READ_DEFAULT_MS = 50, 5, 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExternalChange:
     """What others changed in a group. `ended`: sessions that closed, with all that they own."""
 

@@ -18,6 +18,7 @@ from zkcoord.coordinator.input_recorder import FORMAT_VERSION, KNOWS, input_file
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.events import Action, Event, Write
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.value_type import value
 from zkcoord.core_encoding import ForeignEncoding, codec
 from zkcoord.errors import ReplayError
 
@@ -43,7 +44,7 @@ _WORDS = codec(tuple[str, ...])
 _EVENT, _ACTION, _OPTIONS = codec(Event), codec(Action), codec(CoordinatorOptions)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplayStep:
     """One input, and what the core answered then. `line` is its line in the file, from 2 on;
     `actions` are plain values as recorded.
@@ -185,7 +186,7 @@ def _said_by(what: str, line: int = 0) -> Iterator[None]:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Difference:
     """The first input at which a fresh core said something else; both as plain values."""
 

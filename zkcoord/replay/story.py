@@ -27,7 +27,7 @@ from zkcoord.core.model import (
     Topic,
     TopicPartition,
 )
-from zkcoord.core.value_type import assert_never
+from zkcoord.core.value_type import assert_never, value
 from zkcoord.replay.text import action_text, any_text, op_text, partitions_text
 from zkcoord.terminal import printable
 from zkcoord.words import counted
@@ -39,7 +39,7 @@ WRITE_OK = "its last write succeeded"
 WORDS = {Option.STOP: "stop", Option.START: "start"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Decision:
     """Something the core decided. `ms` since the term began; `because` is what the group was told
     since its last write, with how many ms before that was.

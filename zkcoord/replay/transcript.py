@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from zkcoord.core import events as ev
 from zkcoord.core.coordinator import Coordinator
 from zkcoord.core.model import Member, Topic
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.value_type import value
 from zkcoord.core_encoding import codec
 from zkcoord.errors import ReplayError
 from zkcoord.replay.replay import Recording, Replay
@@ -34,7 +35,7 @@ class _Otherwise(ReplayError):
     """A core that is told no more than the transcript says gives other answers."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TranscriptInput:
     """One input of the transcript: the event, what it means, what the core answered, and the
     numbers that others had taken before (None: nobody).

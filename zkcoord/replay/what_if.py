@@ -15,6 +15,7 @@ from zkcoord.core import events as ev
 from zkcoord.core.assignment import ASSIGNORS
 from zkcoord.core.model import Option
 from zkcoord.core.options import CoordinatorOptions
+from zkcoord.core.value_type import value
 from zkcoord.core_encoding import ForeignEncoding, codec
 from zkcoord.errors import ConfigurationError
 from zkcoord.replay.model import Model
@@ -124,7 +125,7 @@ class Counter:
             figures.last_generation = generation
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WhatIf:
     """Other options: the core's, and `assignor` for what members name."""
 
@@ -176,7 +177,7 @@ def _value(name: str, hint: Any, text: str) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Comparison:
     """The same term three times."""
 

@@ -13,11 +13,12 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.kafka_client.clients import LATE_FACTOR, kafka_client
 from zkcoord.topics.judging import ClusterAnswer, SaidSince, SaidTopic
@@ -53,7 +54,7 @@ DESCRIBE_QUORUM = 55
 """The request that brokers answer which have no ZooKeeper underneath (KIP-836), and no others."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SaidBroker:
     """A broker, as clients of the listener that is asked reach it."""
 
@@ -63,7 +64,7 @@ class SaidBroker:
     rack: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SaidCluster:
     """What a broker has answered: `cluster_id` ("": it knows none), its brokers by id, and what it
     says of topics. `has_zookeeper`: whether it has one underneath, where it was asked for no topic
@@ -349,7 +350,7 @@ class AskingThread:
         return said
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Pause:
     """For how long a broker that has not answered is left out: longer each time."""
 
@@ -362,7 +363,7 @@ class _Pause:
         return _Pause(now + seconds, seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _TopicsWanted:
     names: Names
     others: tuple[str, ...]

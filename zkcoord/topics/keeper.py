@@ -11,11 +11,11 @@ done with an answer of all is in proportion to what differs from the one before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 from zkcoord.core.events import Record
+from zkcoord.core.value_type import value
 from zkcoord.topics.asking import Asking, SaidBroker, SaidCluster
 from zkcoord.topics.fenced_port import FencedPort
 from zkcoord.topics.first_look import FirstLook, first_look, missed, unchanged
@@ -439,7 +439,7 @@ class TopicKeeper:
         self._ask_at_ms = self._clock()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _LeftAlone:
     """Until when, and for how long a node is left alone."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from zkcoord.core.value_type import value
 
 
 class TopicSourceKind(enum.Enum):
@@ -14,7 +15,7 @@ class TopicSourceKind(enum.Enum):
     KAFKA = "kafka"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicOptions:
     """How often brokers are asked, and with which security protocol clients reach them."""
 

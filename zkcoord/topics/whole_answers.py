@@ -17,11 +17,11 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.kafka_client.frames import MORE, after_tags, varint
 from zkcoord.znodes.names import shown
 
@@ -39,7 +39,7 @@ COMPARED_BYTES = 64 * 1024  # at once
 ARRAYS = (0, 1, 2)  # its replicas, those in sync, those that are away
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WholeReading:
     """`response`: the answer as kafka-python has it, of topics only those that are not as before,
     and how many `partitions` each has; `gone`: names that it has no more.
@@ -94,7 +94,7 @@ def _layout(version: int) -> tuple[bool, int]:
     return version >= 10, {9: 4, 10: 4, 13: 2}.get(version, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _OtherTopic:
     """One that is not as before: its bytes up to where it says how many partitions it has."""
 
@@ -103,7 +103,7 @@ class _OtherTopic:
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _KeptAnswer:
     """An answer, the names of its topics in its order, and where each begins; behind the last, too.
     `all_names` are the same. `has_ids`: as they are laid out.

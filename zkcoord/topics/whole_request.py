@@ -6,9 +6,9 @@ stands for the request, its header and that class, and passes on what it does no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from zkcoord.core.value_type import value
 from zkcoord.topics.whole_answers import NEWEST, OLDEST, THROTTLE_BYTES
 from zkcoord.zk.term.topic_source import Names
 
@@ -16,7 +16,7 @@ OLD_ANSWER_BYTES_MAX = 10_000_000
 """Of versions that kafka-python decodes: a megabyte takes it a tenth of a second and more."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WholeBytes:
     """An answer's bytes behind its header, for the client that looks whether it is throttled."""
 

@@ -18,7 +18,7 @@ from kazoo.security import make_digest_acl_credential
 
 from zkcoord.errors import ConfigurationError
 from zkcoord.tls import names_only
-from zkcoord.zk.acl.table import Roles
+from zkcoord.zk.acl.table import Principal, Roles
 from zkcoord.zk.port import OPEN_ACL, AclEntry
 from zkcoord.znodes.names import is_port
 
@@ -217,22 +217,21 @@ class ZkOptions:
         without the server.
         """
         if self.digest is not None:
-            mine = make_digest_acl_credential(self.digest.username, self.digest.password)
-            if not any(
-                p.scheme == "digest" and p.id == mine for p in roles.all
-            ) and not self._may_be_known_otherwise(roles):
+            mine = principal_of(self.digest, None)
+            if mine not in roles.all and not self.may_be_known_otherwise(roles):
                 raise ConfigurationError(
                     "none of the principals that are given access is the digest user"
                     f" {self.digest.username!r} with this password: correct the hash"
                     " (docs/security.md says how it is made), or the password"
                 )
-        elif self.sasl is None and not self._may_be_known_otherwise(roles):
+        elif self.sasl is None and not self.may_be_known_otherwise(roles):
             raise ConfigurationError(
                 "access is given to certain principals, and this client has no credentials to be"
                 " one of them: give it a user and a password, SASL, or a TLS certificate"
             )
 
-    def _may_be_known_otherwise(self, roles: Roles) -> bool:
+    def may_be_known_otherwise(self, roles: Roles) -> bool:
+        """Whether ZooKeeper may take this client for somebody beside whom it says that it is."""
         return bool(self.tls and self.tls.cert) or any(
             p.scheme not in ("digest", "sasl", "x509") for p in roles.all
         )
@@ -244,6 +243,15 @@ class ZkOptions:
             ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in self.servers)
             + self.chroot
         )
+
+
+def principal_of(digest: Digest | None, sasl: Sasl | None) -> Principal | None:
+    """Whom ZooKeeper takes a client with these credentials for; None: that is not known here."""
+    if digest is not None:
+        return Principal("digest", make_digest_acl_credential(digest.username, digest.password))
+    if sasl is not None and sasl.mechanism == "DIGEST-MD5":
+        return Principal("sasl", sasl.username)
+    return None
 
 
 def _check_sasl(sasl: Sasl) -> None:

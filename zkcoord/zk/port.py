@@ -191,10 +191,11 @@ class Missing:
 @value
 class Denied:
     """The node cannot be read (ACL or another refusal; what is larger than any answer that is taken
-    is `TOO_LARGE`).
+    is `TOO_LARGE`). `who`: by which credentials, where a tool gave some.
     """
 
     error: ZkError
+    who: str = ""
 
 
 ReadAnswer = Node | Children | Missing | Denied

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from zkcoord.core.value_type import value
 from zkcoord.znodes.paths import BROKERS, GATEWAYS_ABOVE, TOPICS, parents
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterTree:
     """Below which node they are."""
 

@@ -8,16 +8,15 @@ an operator's tool, a member of an earlier release) has stored an offset since.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes.strict_json import JsonObject, free_text, integer, reading, to_bytes
 
 # As a broker counts, in units of UTF-16 (its offset.metadata.max.bytes).
 COMMIT_METADATA_CHARS_MAX = 4_096
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitMetadata:
     """The text beside the offset `offset`."""
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.metadata import partitions_in, ranges_of
 from zkcoord.znodes.strict_json import (
@@ -45,6 +46,9 @@ PORT_MAX = 65_535
 INSTANCE_DIGITS = 32
 OPTION_DIGITS = 16
 OPTIONS_MAX = 50
+NODES_READ_MAX = 5_000
+"""Below the gateways' parent, whoever made them."""
+
 IN_KAFKA_CHARS_MAX = 8_000
 
 _UNNAMED = re.compile(r"client-[0-9a-f]{32}")
@@ -63,7 +67,7 @@ def is_instance_of_client(instance: str) -> bool:
     return _UNNAMED.fullmatch(instance) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RememberedClient:
     """What a client has been told. `member_id` and `protocol` are Kafka's; `instance` is the one
     that the client named (None: none); `topics` it subscribes to; `has`: the partitions of the
@@ -94,7 +98,7 @@ class RememberedClient:
         return self.instance if self.instance is not None else instance_of_client(self.member_id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnnouncedGateway:
     """Where clients find a gateway, and what tells it from others: the number of its node.
     `options`: by name what `digest_of_option` says of those that all gateways must share;
@@ -215,6 +219,15 @@ def encode_gateway(
     if in_kafka and len(in_kafka) <= IN_KAFKA_CHARS_MAX:
         document["offsets_in_kafka"] = in_kafka
     return to_bytes(document)
+
+
+def announced(node: str, data: bytes, session: int) -> AnnouncedGateway | Malformed:
+    """The same of a node that goes with this session (0: with none): what would stay without its
+    maker is no gateway's. Never raises.
+    """
+    if session:
+        return decode_gateway(node, data)
+    return Malformed("gateway", node, "it is not ephemeral, so no gateway made it: delete it")
 
 
 def decode_gateway(node: str, data: bytes) -> AnnouncedGateway | Malformed:

@@ -15,10 +15,10 @@ The table that this is compared with was made by a real java.util.regex (`tests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
 
+from zkcoord.core.value_type import value
 from zkcoord.znodes.name_sets import (
     ANY,
     DIGITS,
@@ -74,7 +74,7 @@ _QUANTIFIERS = frozenset("*+?{")
 AHEAD = "it has look-ahead that is not followed here"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refusal:
     """Why there is no such expression in RE2. `by_java`: Java refuses it as well, so that nobody
     consumes by it; else a consumer may, and what it covers is not known here.

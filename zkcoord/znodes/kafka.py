@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from zkcoord.core.model import Malformed, Topic
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.stat import Stat
 from zkcoord.znodes.strict_json import JsonObject, UnfitField, integer, mapping, reading, string
@@ -31,7 +32,7 @@ _ENDPOINT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BrokerData:
     """A live broker."""
 
@@ -46,7 +47,7 @@ class BrokerData:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionState:
     """A partition's state, as the controller wrote it last."""
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.java_patterns import Refusal
 from zkcoord.znodes.patterns import check_old_regex
@@ -39,7 +39,7 @@ _ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
 _SCALA_SPACE = {code: " " for code in range(0x20) if code not in (0x0A, 0x1A)}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LegacyDocument:
     """A JSON object that old consumers of some release can parse: `before_10` and `since_10` say
     why those before 1.0, or since 1.0, cannot ("": they can).

@@ -5,9 +5,9 @@ and offsets are plain text, byte for byte what old consumers write.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed, Owner, Thread, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.stat import Stat
 from zkcoord.znodes.strict_json import (
@@ -42,12 +42,12 @@ _OFFSET = re.compile(rb"[0-9]{1,19}")
 _SIGNED = re.compile(r"[+-]?\d{1,80}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Vacant:
     """A node that exists without data: nobody has filled it yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetsOf:
     """Which incarnation of a topic the offsets stored beside it belong to: all of them, or, with
     `newer_only` (the topic was made again), those that were written in or after the transaction
@@ -58,7 +58,7 @@ class OffsetsOf:
     newer_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EpochData:
     """The epoch node: the newest epoch, the protocol's version, and the longest lease that its
     coordinator lets members have. `older_lease_ms` is the longest that an earlier one did, where
@@ -78,7 +78,7 @@ class EpochData:
         return longest if longest > lease_max_ms else 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderData:
     """The leader node: who coordinates. `brokerid` names the broker it lives beside ("" = none),
     host and port its HTTP endpoint (port 0 = none).

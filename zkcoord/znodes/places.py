@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderAt:
     """The coordinator's own node."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EpochAt:
     """The groups' root, whose data is the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AskAt:
     """A member asks for the nodes of a group."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupAt:
     """A group's node: its data is the metadata."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModeAt:
     """A group's mode: whether it is shared with old consumers."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class IdsAt:
     """The parent of a group's registrations."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegistrationAt:
     """A member's registration."""
 
@@ -53,14 +52,14 @@ class RegistrationAt:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelsAt:
     """The parent of a group's channels."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChannelAt:
     """A member's channel."""
 
@@ -68,7 +67,7 @@ class ChannelAt:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandAt:
     """A command in a member's channel."""
 
@@ -77,7 +76,7 @@ class CommandAt:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestAt:
     """An operator's request."""
 
@@ -85,7 +84,7 @@ class RequestAt:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PublicationAt:
     """A batch of a sink that is committed, and whose files may still have to be moved."""
 
@@ -93,14 +92,14 @@ class PublicationAt:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OwnersAt:
     """The parent of a group's owner nodes."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OwnerTopicAt:
     """The parent of a topic's owner nodes."""
 
@@ -108,7 +107,7 @@ class OwnerTopicAt:
     topic: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OwnerAt:
     """The owner of a partition."""
 
@@ -116,31 +115,31 @@ class OwnerAt:
     partition: TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicsAt:
     """The parent of Kafka's topics."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicAt:
     """A topic: its data is the map of partitions."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BrokersAt:
     """The parent of Kafka's live brokers."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BrokerAt:
     """A live broker."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Elsewhere:
     """Not ours, not of interest, or with a name that cannot be."""
 

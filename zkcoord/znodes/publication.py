@@ -6,10 +6,10 @@ name is `<czxid of the registration that planned it>-<batch number>`; of a batch
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import (
     JsonObject,
@@ -27,7 +27,7 @@ DIGEST_CHARS = 64
 CZXID_CHARS_MAX = 19
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Publication:
     """What a committed batch's node says."""
 

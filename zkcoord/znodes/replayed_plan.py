@@ -7,10 +7,10 @@ Its bytes are the text of a plan in Spark's log: keys in their order, `json.dump
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.core.model import Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.strict_json import (
     INT64_MAX,
@@ -28,7 +28,7 @@ SERVERS_CHARS_MAX = 64 * 1024
 LAYOUT_CHARS_MAX = 255
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FencedRange:
     """Offsets of one partition, and what fences them."""
 
@@ -41,7 +41,7 @@ class FencedRange:
     owner: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplayedPlan:
     """A plan with the fence of the member that reads it again."""
 

@@ -20,13 +20,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import orjson
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes.names import printable
 
 DOCUMENT_BYTES_MAX = 64 * 1024
@@ -46,7 +46,7 @@ _INNERMOST = re.compile(rb"\[\]|\{\}")
 _NOT_BRACKETS = bytes(b for b in range(256) if b not in b"[]{}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reason:
     """Why some bytes are not a document."""
 

@@ -10,11 +10,16 @@ wait, and so many bytes of them; each has its time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from consumer.member.joining.missing_nodes import make_missing, with_parents
-from zkcoord.core.classic.requests import ClassicAnswer, ClassicJoin, classic_refusal
+from zkcoord.core.classic.requests import (
+    ClassicAnswer,
+    ClassicDelete,
+    ClassicJoin,
+    classic_refusal,
+)
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
@@ -32,6 +37,7 @@ from zkcoord.zk.port import (
     ReadDone,
     ReadResult,
     Rejected,
+    SetData,
     WatchMode,
     ZkError,
 )
@@ -50,13 +56,16 @@ Answered = Callable[[ClassicAnswer], None]
 
 @dataclass(slots=True, eq=False)
 class OpenAsk:
-    """A request that is not answered yet. `data`: its node's, and its parts'."""
+    """A request that is not answered yet. `data`: its node's, and its parts'; `may`: what shows
+    that its gateway may ask that.
+    """
 
     ask: ClassicAsk
     data: list[bytes]
     until_ms: int
     answered: Answered | None
     name: str
+    may: Sequence[Op] = ()
     has_roots: bool = False
     lost: int = 0
     wake_ms: int | None = None
@@ -101,7 +110,8 @@ class Asking:
     def ask(self, ask: ClassicAsk, within_ms: int, answered: Answered) -> OpenAsk | None:
         """Ask, and hear the answer once, unless it is taken back; None: it was refused at once."""
         data = encode_ask(ask)
-        one = OpenAsk(ask, data, self._clock() + within_ms, answered, self.new_name(ask.group))
+        until_ms, may = self._clock() + within_ms, self._may(ask)
+        one = OpenAsk(ask, data, until_ms, answered, self.new_name(ask.group), may)
         if len(self._open) >= ASKS_MAX or self._bytes + one.size > ASKS_BYTES_MAX:
             answered(classic_refusal(ask.request, WireCode.COORDINATOR_LOAD_IN_PROGRESS))
             return None
@@ -110,6 +120,12 @@ class Asking:
         self._wakes.note(one, one.until_ms)
         self._send(one)
         return one
+
+    def _may(self, ask: ClassicAsk) -> Sequence[Op]:
+        """Deleting a group is not for members."""
+        if not isinstance(ask.request, ClassicDelete):
+            return ()
+        return (SetData(self._paths.proof(ask.group), b"", -1),)
 
     def take_back(self, one: OpenAsk) -> None:
         """Nobody waits for the answer any more."""
@@ -146,21 +162,37 @@ class Asking:
         def made(result: MultiResult) -> None:
             if one.name != name or one.answered is None:
                 return
-            if isinstance(result, Rejected) and result.error is not ZkError.NODE_EXISTS:
+            if isinstance(result, Rejected) and not result.index and one.may:
+                self._may_not(one, result.error)
+            elif isinstance(result, Rejected) and result.error is not ZkError.NODE_EXISTS:
                 self._refused(port, one, result.error)
             elif isinstance(result, Committed | Rejected) and part < len(one.data):
                 self._send(one, part + 1)
 
         if part < len(one.data):
-            self._create(port, self._paths.part(name, part), one.data[part], made)
+            self._create(port, (), self._paths.part(name, part), one.data[part], made)
         else:
             port.watch(path, WatchMode.PERSISTENT, lambda result: None)
-            self._create(port, path, one.data[0], made)
+            self._create(port, one.may, path, one.data[0], made)
 
     def _create(
-        self, port: Port, path: str, data: bytes, made: Callable[[MultiResult], None]
+        self,
+        port: Port,
+        may: Sequence[Op],
+        path: str,
+        data: bytes,
+        made: Callable[[MultiResult], None],
     ) -> None:
-        port.multi([Create(path, data, ephemeral=True, acl=self._acl)], made)
+        port.multi([*may, Create(path, data, ephemeral=True, acl=self._acl)], made)
+
+    def _may_not(self, one: OpenAsk, error: ZkError) -> None:
+        """Of a group of which nothing is written the coordinator says what there is."""
+        if error is ZkError.NO_NODE:
+            one.may = ()
+            return self._send(one)
+        denied = error is ZkError.NO_AUTH
+        code = WireCode.GROUP_AUTHORIZATION_FAILED if denied else WireCode.COORDINATOR_NOT_AVAILABLE
+        return self._answer(one, classic_refusal(one.ask.request, code))
 
     def _refused(self, port: Port, one: OpenAsk, error: ZkError) -> None:
         if error is ZkError.NO_NODE and not one.has_roots:

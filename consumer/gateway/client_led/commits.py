@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from consumer.gateway.client_led.group import LedGroup
@@ -26,6 +26,7 @@ from consumer.gateway.wire.requests import (
 )
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes.names import is_partition, shown
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ Codes = dict[TopicPartition, WireCode]
 Stored = Callable[[Codes | None], None]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MembersCommit:
     """What is stored: next offsets, and what stands beside each. `version`: of the state by which
     its member may; `session`: of the gateway that serves it. Where one of both has changed nothing

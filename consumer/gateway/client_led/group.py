@@ -13,10 +13,11 @@ from consumer.gateway.client_led.watching import NOBODY, LedSeen
 from consumer.gateway.wire.requests import Answer, Caller, Request
 from zkcoord.core.classic.requests import ClassicBeat, ClassicJoin
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.view import ClassicView
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WaitingLed:
     """A request that waits until its group has been read."""
 

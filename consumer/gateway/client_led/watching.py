@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.zk.acl.led_belief import LedDoubts, ask_who_wrote
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.classic.blobs import parts_of
@@ -53,7 +54,7 @@ TOLD_MAX = 100
 NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LedSeen:
     """A group at one moment. `version`: of its state, which fences commits (`NOBODY`: it has
     none).

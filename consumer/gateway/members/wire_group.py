@@ -16,6 +16,7 @@ from consumer.gateway.wire.parking import MovesPace
 from consumer.gateway.wire.requests import LeaveRequest, MayCommitRequest, Request
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
 FENCED_IDS_MAX = 100
@@ -46,7 +47,7 @@ class Agent(Protocol):
         """Closed for good, its session over."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentWishes:
     """What the agent of a new member is to be. `alone`: nobody else can have its instance yet."""
 
@@ -129,7 +130,7 @@ class ServedMember:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Noted:
     """What a member had, was to give up, and waited for, when it was looked at."""
 

@@ -5,16 +5,16 @@ loop, and visits each member once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from consumer.gateway.members.groups import WireGroups
 from consumer.gateway.members.wire_group import WireGroup
+from zkcoord.core.value_type import value
 
 PARKED = ("heartbeat", "sync", "commit", "recall")
 GROUPS_SHOWN_MAX = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MembersSeen:
     """`parked`: requests without an answer yet, by what they wait for (`PARKED`: something to say,
     an assignment, ZooKeeper, and whether another gateway remembers their client). `leaving`:
@@ -30,7 +30,7 @@ class MembersSeen:
     parked: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServedGroup:
     """One group: its members here, and how many partitions they hold. `in_kafka`: the first of its
     members that live in Kafka's own coordinator.

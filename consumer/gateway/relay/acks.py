@@ -8,10 +8,10 @@ then: so what stands before the acks is bounded.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from consumer.gateway import frames
 from consumer.gateway.frames import BadFrameError, Head
+from zkcoord.core.value_type import value
 from zkcoord.kafka_client.frames import TAGS_MAX, varint
 
 PRODUCE_FLEXIBLE = 9
@@ -20,7 +20,7 @@ FRONT_BYTES_MAX = 128 * 1024
 """Client id and transactional id of 32,767 bytes each, and tags."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Front:
     """The beginning of a request. `whole`: all of it, where it is read as a whole."""
 

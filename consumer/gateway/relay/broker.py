@@ -8,11 +8,11 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 from consumer.gateway.address import Address
 from consumer.gateway.operation.figures import RelayFigures
+from zkcoord.core.value_type import value
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ def abort(transport: asyncio.Transport) -> None:
         transport.abort()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Way:
     """The brokers behind a port, one or more, in the order in which they are tried. `choice` hears
     how that went.

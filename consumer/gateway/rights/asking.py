@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from consumer.gateway import frames
@@ -24,6 +24,7 @@ from consumer.gateway.rights.questions import (
 from consumer.gateway.wire.requests import CommitRequest, Request
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 OF_GROUPS = {
     frames.DESCRIBE_GROUPS: Right.DESCRIBE,
@@ -39,7 +40,7 @@ OF_TOPICS = {
 """What it needs of the topics that it names."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NamedTopics:
     """Topics that a request names; `and_all`: it also asks for all that there are."""
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import enum
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
@@ -37,6 +36,7 @@ from kafka.protocol.consumer import (
 from consumer.gateway import frames
 from consumer.gateway.frames import Head
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.value_type import value
 from zkcoord.znodes.names import is_group, is_topic, shown
 
 CLIENT_ID = "zkcoord-gateway"
@@ -72,7 +72,7 @@ class Right(enum.Enum):
     DESCRIBE_TOPIC = "describe_topic"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Question:
     """`version` of the request `ask` makes for some names, at most `at_once`, and the group that
     the client's request is about; `said`: of an answer the code of each name.

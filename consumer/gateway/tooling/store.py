@@ -18,6 +18,7 @@ from consumer.core.messages import CommitDone, CommitOutcome
 from consumer.gateway.client_led.commits import Codes, MembersCommit
 from consumer.gateway.client_led.reading import list_led, read_led, with_blobs
 from consumer.gateway.client_led.watching import LedSeen
+from consumer.gateway.operation.seldom import Seldom
 from consumer.member.joining.without_member import have_made
 from consumer.offsets.committed import hidden, stored_of, stored_reads
 from consumer.offsets.memberless import ByMember, MemberlessCommits
@@ -52,10 +53,29 @@ PROG = "zkcoord gateway"
 DELETION_PAUSE_S = 0.05
 NOT_DELETED = "group %s is not deleted, as a client asks: %s"
 OFFSETS_NOT_DELETED = "offsets of group %s are not deleted, as a client asks: %s"
+NOT_STORED = "clients' offsets of topic %s of group %s are not stored: %s"
+TOPICS_TOLD_MAX = 1_000
+TOLD_AGAIN_S = 600.0
 NOT_MADE = "the coordinator has not made its nodes yet"
 
 T = TypeVar("T")
 Offsets = dict[TopicPartition, tuple[int, str]]
+
+OF_NO_MEMBER: Mapping[CommitOutcome, WireCode] = {
+    CommitOutcome.GROUP_ALIVE: WireCode.UNKNOWN_MEMBER_ID,
+    CommitOutcome.NO_LONGER_MEMBER: WireCode.UNKNOWN_MEMBER_ID,
+}
+OF_MEMBERS: Mapping[CommitOutcome, WireCode] = {
+    CommitOutcome.GROUP_ALIVE: WireCode.TOPIC_AUTHORIZATION_FAILED,
+    CommitOutcome.NO_LONGER_MEMBER: WireCode.ILLEGAL_GENERATION,
+}
+"""Of what an old consumer owns beside it a member is told TOPIC_AUTHORIZATION_FAILED: the one code
+that clients (Java, librdkafka, kafka-python) take as an error of these partitions. They look at the
+others, tell the application, and stay members. UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION have them
+join again, GROUP_AUTHORIZATION_FAILED means the whole group, and all codes that are tried again
+(COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION) keep Java's commitSync, and a rebalance
+that waits for it, for a minute, ten times a second: as long as the owner lives it would not help.
+"""
 
 
 class SharedSession:
@@ -93,6 +113,7 @@ class GroupStore:
         self._layout = layout
         self._led = ClassicPaths(layout)
         self._asking = threading.Lock()
+        self._seldom = Seldom(TOLD_AGAIN_S, TOPICS_TOLD_MAX)
         self._sessions = SharedSession(zk), SharedSession(zk)
         self.using, self.slowly = (session.using for session in self._sessions)
 
@@ -194,27 +215,20 @@ class GroupStore:
             if number:
                 yield
             store = partial(commits.store, message=message, part=part)
-            codes.update(dict.fromkeys(part, self._commit(store, missed)))
+            codes.update(dict.fromkeys(part, _code(self._refusal(store, missed), OF_NO_MEMBER)))
 
-    def _commit(
-        self,
-        store: Callable[[SyncClient], CommitDone | None],
-        missed: Sequence[str],
-        fenced: WireCode = WireCode.UNKNOWN_MEMBER_ID,
-    ) -> WireCode:
+    def _refusal(
+        self, store: Callable[[SyncClient], CommitDone | None], missed: Sequence[str]
+    ) -> CommitDone | None:
         """`missed`: the group, once its nodes are not there, and are the coordinator's to make."""
         try:
             refusal = self.using(store)
-            if missed and refusal is not None and self._have_made(missed[0]):
+            may_lack = refusal is not None and refusal.outcome is CommitOutcome.REFUSED
+            if missed and may_lack and self._have_made(missed[0]):
                 refusal = self.using(store)
         except ZkcoordError:
-            return WireCode.COORDINATOR_NOT_AVAILABLE
-        if refusal is None:
-            return WireCode.NONE
-        if refusal.outcome is CommitOutcome.NO_LONGER_MEMBER:
-            return fenced
-        alive = refusal.outcome is CommitOutcome.GROUP_ALIVE
-        return WireCode.UNKNOWN_MEMBER_ID if alive else WireCode.COORDINATOR_NOT_AVAILABLE
+            return CommitDone(0, CommitOutcome.UNAVAILABLE)
+        return refusal
 
     def _commits(
         self, group: str, by_member: ByMember | None = None
@@ -227,7 +241,9 @@ class GroupStore:
             return NOT_MADE
 
         acl = self._zk.acl
-        return MemberlessCommits(self._layout, group, acl, have_them_made, by_member), missed
+        tell = partial(self._not_stored, group)
+        commits = MemberlessCommits(self._layout, group, acl, have_them_made, by_member, tell)
+        return commits, missed
 
     def commit_of_member(self, commit: MembersCommit, codes: Codes) -> Iterator[bool]:
         """See `CommitsOfMembers`."""
@@ -235,10 +251,20 @@ class GroupStore:
         by_member = ByMember(commit.member_id, commit.version, commit.session, commit.forward)
         commits, missed = self._commits(commit.group, by_member)
         for part in commits.parts(message):
-            store = partial(commits.store, message=message, part=part)
-            code = self._commit(store, missed, WireCode.ILLEGAL_GENERATION)
-            codes.update(dict.fromkeys(part, code))
-            yield code is WireCode.ILLEGAL_GENERATION
+            left = part
+            while left:
+                store = partial(commits.store, message=message, part=left)
+                refusal = self._refusal(store, missed)
+                code, named = _code(refusal, OF_MEMBERS), left
+                if refusal is not None and refusal.outcome is CommitOutcome.GROUP_ALIVE:
+                    named = refusal.partitions
+                codes.update(dict.fromkeys(named, code))
+                left = tuple(tp for tp in left if tp not in named)
+                yield code is WireCode.ILLEGAL_GENERATION
+
+    def _not_stored(self, group: str, topic: str, why: str) -> None:
+        if self._seldom.is_due(f"{group}/{topic}"):
+            log.warning(NOT_STORED, shown(topic), shown(group), why)
 
     def _have_made(self, group: str) -> bool:
         """Have the coordinator make the nodes of a group. It takes as long as that takes, so one
@@ -334,6 +360,12 @@ class GroupStore:
         if deletion.denied:
             return WireCode.GROUP_AUTHORIZATION_FAILED
         return WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _code(refusal: CommitDone | None, codes: Mapping[CommitOutcome, WireCode]) -> WireCode:
+    if refusal is None:
+        return WireCode.NONE
+    return codes.get(refusal.outcome, WireCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _message(offsets: Mapping[TopicPartition, tuple[int, str]]) -> msg.Commit:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from consumer.core import messages as msg
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.value_type import value
 
 from .requests import Answer
 
@@ -23,7 +24,7 @@ class GroupLimits:
     members_max: int = 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WireTimes:
     """How long answers wait, in ms."""
 
@@ -88,7 +89,7 @@ class WireTimes:
     """It goes in any case after this time."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """Answer a request."""
 
@@ -96,21 +97,21 @@ class Reply:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tell:
     """Tell the agent."""
 
     message: msg.FromFetcher
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Begin:
     """The agent asks where these partitions begin: what the group has committed in Kafka."""
 
     ask: msg.Resolve
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Remember:
     """Write down what the client is about to be told, then say so (`remembered`): another gateway
     may have to go on with it.
@@ -136,7 +137,7 @@ class WayOut(enum.Enum):
     OVER = "has ended by itself"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gone:
     """This member is over: whoever names it is unknown from now on. `code`: what its client was
     answered, if it waited.

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from consumer.core import messages as msg
 from zkcoord.core.error_codes import INCONSISTENT_GROUP_PROTOCOL, WireCode
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.consumer_blobs import CONSUMER, KAFKAJS, OURS, BadBlobError
 from zkcoord.znodes.gateway_nodes import ASSIGNORS_MAX, PROTOCOL_CHARS_MAX, is_instance_of_client
 from zkcoord.znodes.names import is_group, is_topic, printable, shown
@@ -43,7 +44,7 @@ def ended_with(failure: msg.Failed) -> WireCode:
     return WireCode.UNKNOWN_MEMBER_ID
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinWishes:
     """What a client that joins wants: its subscription; `protocol`, the name of an assignor that it
     is answered; `assignors`, as the coordinator names them. `cooperative`: what it names as owned

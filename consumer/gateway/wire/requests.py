@@ -5,13 +5,14 @@ request. Codes are Kafka's (`WireCode`), times are ms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Caller:
     """Who asks: the connection; for people the client id of its requests, its address, and its
     library with its version ("": not known). `is_shared`: the connection is for records too, and
@@ -27,7 +28,7 @@ class Caller:
     asks_again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinRequest:
     """JoinGroup. `protocols`: names of assignors and what each is told (ConsumerProtocol's
     subscription), in order of preference. `named_first`: a client without a member id is first
@@ -58,7 +59,7 @@ class JoinRequest:
         return replace(self, member_id="")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SyncRequest:
     """SyncGroup. Protocol type and name are "" where the version has none. `assignments`: what a
     client that leads its group brings for its members.
@@ -73,7 +74,7 @@ class SyncRequest:
     assignments: tuple[tuple[str, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HeartbeatRequest:
     """Heartbeat."""
 
@@ -83,7 +84,7 @@ class HeartbeatRequest:
     instance: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaveRequest:
     """LeaveGroup: members by id, or by instance where the id is "". `batch`: version 3 and later,
     each is answered by itself. `reasons`: what each says why, for people.
@@ -95,7 +96,7 @@ class LeaveRequest:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitRequest:
     """OffsetCommit: next offsets, and what is to stand beside them ("": nothing). A generation
     below 0 with an empty member id is a tool's, not a member's.
@@ -108,7 +109,7 @@ class CommitRequest:
     instance: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MayCommitRequest:
     """Whether a member may store offsets now, where Kafka keeps its group's: what OffsetCommit or
     TxnOffsetCommit says of who it is. The answer is as new as ZooKeeper is when it is asked.
@@ -126,7 +127,7 @@ Request = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinAnswer:
     """Answer to `JoinRequest`. `members`: to a client that leads its group, who is in it (id,
     instance, what it has said).
@@ -142,7 +143,7 @@ class JoinAnswer:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SyncAnswer:
     """Answer to `SyncRequest`: the whole assignment. `opaque`: as a client has written it, where
     one leads its group.
@@ -155,14 +156,14 @@ class SyncAnswer:
     protocol_type: str | None = "consumer"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeatAnswer:
     """Answer to `HeartbeatRequest`."""
 
     code: WireCode
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaveAnswer:
     """Answer to `LeaveRequest`: a code for each member that was named, in order."""
 
@@ -170,7 +171,7 @@ class LeaveAnswer:
     members: tuple[WireCode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitAnswer:
     """Answer to `CommitRequest`, and to `MayCommitRequest`: the code of all partitions but those
     in `others`.

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 from .actions import WireTimes
 from .requests import CommitRequest
@@ -20,7 +21,7 @@ from .requests import CommitRequest
 COMMITS_MAX = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WaitingCommit:
     """A commit that cannot be judged yet."""
 

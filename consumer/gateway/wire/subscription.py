@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.consumer_blobs import BadBlobError, BlobReader
 
 TOPICS_MAX = 10_000
@@ -21,7 +21,7 @@ OWNED_MAX = 100_000
 BLOB_BYTES_MAX = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientSubscription:
     """Topics, sorted and each once, and what the client says that it owns."""
 

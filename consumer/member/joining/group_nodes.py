@@ -44,6 +44,11 @@ from zkcoord.znodes.paths import Layout, parents
 ASK_WAIT_MS = 1_000
 ASK_AGAIN_MS = 3_000
 ASKS_AT_ONCE_MAX = 5
+DOUBTED_AGAIN_MS = 250
+DOUBTED_MAX = 40
+"""So often it looks again at what coordinators may be about to take back: at what they cannot take
+back at once they look every 5 s.
+"""
 
 BELIEVED_LATER = (ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
@@ -79,7 +84,7 @@ class GroupNodes:
         self.waits = waits
         self.unserved = unserved
         self.wake_ms: int | None = None
-        self.asks = 0
+        self.asks = self.doubts = 0
         self.asking = self.by_itself = False
         self.may_ask = True
         # Whether it has made some of them itself.
@@ -180,9 +185,19 @@ class GroupNodes:
         self.made = self.made or isinstance(result, Committed)
         self.look()
 
-    def _wait(self, reason: str) -> None:
+    def doubted(self, reason: str) -> bool:
+        """What keeps it out can have been said by others than coordinators: wait for a coordinator
+        to take it back, and `look` again. False: it has waited long enough.
+        """
+        self.doubts += 1
+        if self.doubts > DOUBTED_MAX:
+            return False
+        self._wait(reason, DOUBTED_AGAIN_MS)
+        return True
+
+    def _wait(self, reason: str, again_ms: int = ASK_AGAIN_MS) -> None:
         self.asking = self.by_itself = False
-        self.wake_ms = self.clock() + ASK_AGAIN_MS
+        self.wake_ms = self.clock() + again_ms
         if self.told != reason:
             self.told = reason
             self.waits(reason)

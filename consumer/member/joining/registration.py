@@ -17,7 +17,7 @@ replaced in any case.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from consumer.core.events import Join
 from consumer.core.messages import FailureCode
@@ -34,6 +34,7 @@ from consumer.member.joining.whose_group import (
     see_whose,
 )
 from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
+from zkcoord.core.value_type import value
 from zkcoord.zk.acl.belief import Belief, judge_other_leader
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
@@ -72,7 +73,7 @@ TOPICS_LOOKED_AT_MAX = 200
 EMPTY = GroupState.EMPTY.value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Joined:
     """Registered. `sent_ms` is when the registration was asked for: the first proof of
     membership.
@@ -88,7 +89,7 @@ class Joined:
     mode: Mode | Malformed | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotJoined:
     """It cannot join: one sentence for the user."""
 
@@ -146,6 +147,7 @@ class Registration:
         self.rounds = 0
         self.sent_ms = 0
         self.seen: Joined | None = None
+        self.where = port, layout, options.group
         self.replaced: list[Op] = []
         # Whether it is known that those who are registered are not old consumers alone.
         self.among_ours = False
@@ -236,17 +238,16 @@ class Registration:
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
         nodes = dict(zip(self.nodes.paths, rest[len(topics) :], strict=True))
         size = ids.stat.num_children if isinstance(ids, Node) else 0
-        where = self.port, self.layout, self.options.group
 
         def led_by_nobody() -> None:
             self._if_not_led_elsewhere(
                 other_leader,
                 lambda: if_not_used_elsewhere(
-                    *where,
+                    *self.where,
                     other_ids,
                     lambda why: self._fail(FailureCode.OTHER_LAYOUT, why),
                     lambda: believe_mode(
-                        *where,
+                        *self.where,
                         self.roles,
                         mode_node,
                         lambda mode: self._judged(replace(seen, mode=mode), nodes, size),
@@ -255,11 +256,11 @@ class Registration:
             )
 
         if_not_led_by_clients(
-            *where,
+            *self.where,
             self.roles,
             (led, pin),
             bool(size and self.options.gateway),
-            lambda why: self._fail(FailureCode.REJECTED, why),
+            self._led,
             led_by_nobody,
         )
 
@@ -276,9 +277,7 @@ class Registration:
         nobodys = seen.mode is None and seen.group_state in ("new", EMPTY) and not self.among_ours
         if nobodys and 0 < size <= min(REGISTRATIONS_SEEN_MAX, REGISTRATIONS_LISTED_MAX):
             return see_whose(
-                self.port,
-                self.layout,
-                self.options.group,
+                *self.where,
                 self._are_ours,
                 lambda why: self._fail(FailureCode.REJECTED, why),
             )
@@ -431,9 +430,7 @@ class Registration:
             seen = replace(self.seen, incarnation=answer.stat.czxid, sent_ms=self.sent_ms)
             # they were first: what was said before this registration is seen now
             return if_not_led_by_clients(
-                self.port,
-                self.layout,
-                self.options.group,
+                *self.where,
                 self.roles,
                 (led, pin),
                 bool(self.options.gateway),
@@ -452,10 +449,14 @@ class Registration:
             f"another session registered the name {self.name}: start this consumer again",
         )
 
-    def _leave(self, why: str) -> None:
+    def _led(self, why: str, doubtful: bool) -> None:
+        if not (doubtful and self.nodes.doubted(why)):
+            self._fail(FailureCode.REJECTED, why)
+
+    def _leave(self, why: str, doubtful: bool) -> None:
         def left(result: MultiResult) -> None:
             if not isinstance(result, Unanswered):
-                self._fail(FailureCode.REJECTED, why)
+                self._led(why, doubtful)
 
         own: list[Op] = [Delete(self.layout.registration(self.options.group, self.name))]
         self.port.multi(own, left)

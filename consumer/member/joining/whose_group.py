@@ -77,39 +77,46 @@ def if_not_led_by_clients(
     roles: Roles | None,
     answers: tuple[ReadAnswer, ReadAnswer],
     goes_over: bool,
-    led: Callable[[str], None],
+    led: Callable[[str, bool], None],
     then: Callable[[], None],
 ) -> None:
-    """As `led_by_clients`, of what was read for `reads_of_leader`: `led` is told the sentence. With
-    roles a pin that others than coordinators can have made is nobody's word. A state counts where a
-    coordinator can have written it, though others can, too: it may be the coordinator's own, then
-    clients would own what a member is given; and one that does not believe it writes another when
-    its term begins. Nothing is called when the connection is lost.
+    """As `led_by_clients`, of what was read for `reads_of_leader`: `led` is told the sentence, and
+    whether it is doubtful. With roles a pin that others than coordinators can have made is nobody's
+    word. A state counts where a coordinator can have written it, though others can, too: it may be
+    the coordinator's own, then clients would own what a member is given; but that is doubtful,
+    since one that does not believe it writes another when its term begins. Nothing is called when
+    the connection is lost.
     """
     why = led_by_clients(group, *answers, goes_over)
     if not why:
         return then()
     if roles is None:
-        return led(why)
+        return led(why, False)
     paths = ClassicPaths(layout)
     above = (layout.epoch, *paths.above_pins(), paths.pin(group))
+    of_state = (*paths.above_groups(), paths.group(group), paths.state(group))
 
     def answered(result: AclsResult) -> None:
         if not isinstance(result, AclsDone):
             return
-        of_state, *acls = result.answers
+        acls, states = result.answers[: len(above)], result.answers[len(above) :]
         belief = Belief(roles, acls[0])
         closed = not any(map(belief.closed, above, acls)) and isinstance(acls[-1], Acl)
         state, pin = answers
         said = led_by_clients(
             group,
-            state if belief.writable(of_state) else Missing(),
+            state if belief.writable(states[-1]) else Missing(),
             pin if closed else Missing(),
             goes_over,
         )
-        led(said) if said else then()
+        if not said:
+            return then()
+        others = next(filter(None, map(belief.closed, of_state, states)), "")
+        if not others or (closed and led_by_clients(group, Missing(), pin, goes_over)):
+            return led(said, False)
+        led(f"{said}. That may not be so, since others can have written it: {others}", True)
 
-    port.acls((paths.state(group), *above), answered)
+    port.acls((*above, *of_state), answered)
 
 
 def in_use(group: str, chosen: str | None, members: Sequence[str]) -> str:

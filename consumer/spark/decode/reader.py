@@ -22,7 +22,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -40,6 +40,7 @@ from consumer.spark.decode.errors import (
 )
 from consumer.spark.plan import TINY_ROWS, PlannedRange
 from consumer.spark.schema import checked
+from zkcoord.core.value_type import value
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ slow line needs its time.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Patience:
     """How long a range may be silent."""
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 
 from consumer.spark.plan import PlannedRange
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     OPEN_ACL,
     OPS_PER_MULTI_MAX,
@@ -97,7 +98,7 @@ class Batch:
         return self.layout.publication(self.group, self.node)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BatchNodes:
     """A batch's nodes as read."""
 

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from consumer.spark.sink.fence import Batch
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.publication import is_czxid, path_below
 from zkcoord.znodes.strict_json import (
@@ -52,7 +52,7 @@ DIGITS_KEPT = 32
 _NONCE = re.compile(r"[0-9a-f]{1,32}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Manifest:
     """A staged batch."""
 

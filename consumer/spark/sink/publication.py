@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from consumer.spark.sink import manifest as docs
@@ -46,6 +45,7 @@ from consumer.spark.sink.fence import (
 )
 from consumer.spark.sink.manifest import Manifest
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     OPEN_ACL,
     AclEntry,
@@ -71,21 +71,21 @@ from zkcoord.znodes.publication import incarnation_of, is_czxid
 TRIES_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Look:
     """Sync, then read. Answered by a sequence of `ReadAnswer`."""
 
     reads: tuple[Read, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Transact:
     """Send one multi, once. Answered by a `MultiResult`."""
 
     ops: tuple[Op, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StageRows:
     """Write the batch's rows into this folder. Answered by the paths of the files, relative to
     it.
@@ -94,7 +94,7 @@ class StageRows:
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Put:
     """Write a file, whole or not at all."""
 
@@ -102,14 +102,14 @@ class Put:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fetch:
     """Read a file. Answered by its bytes, None where there is none."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Move:
     """Rename a file, atomically, making the folders above the target, never over another file and
     never along a link. Answered by `MoveEnded`.
@@ -128,21 +128,21 @@ class MoveEnded(enum.Enum):
     REFUSED = "another file is at the target, or the source is no file"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Folders:
     """Names of what lies in a folder. Answered by a tuple, empty where there is no such folder."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Remove:
     """Remove a folder with all that is in it; nothing where there is none."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Leave:
     """Name an intent that is not acted upon."""
 
@@ -157,7 +157,7 @@ Effect = Look | Transact | FilesEffect | Leave
 Steps = Generator[Effect, Any, None]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SinkPlace:
     """A sink of one group."""
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from consumer.spark.plan import Plan, PlanError, parse_plan, plan_of
 from consumer.spark.sink.effects import Keeper
 from consumer.spark.sink.errors import SinkRefusedError
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import GetData, Node
 from zkcoord.znodes.codec import decode_replayed_plan
 from zkcoord.znodes.names import shown
@@ -36,7 +37,7 @@ OUTSIDE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunningBatch:
     """What a query runs now."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from kafka.structs import TopicPartition as KafkaPartition
+from kazoo.security import make_digest_acl
 
 from consumer.core import messages as msg
 from consumer.core.messages import CommitOutcome
@@ -14,10 +16,10 @@ from consumer.offsets.memberless import PARTITIONS_PER_MULTI_MAX, ByMember, Memb
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.model import TopicPartition
 from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import OPEN_ACL, GetData, Missing
+from zkcoord.zk.port import OPEN_ACL, GetChildren, GetData, Missing, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.paths import Layout
+from zkcoord.znodes.paths import LAYOUTS, Layout
 
 LAY = Layout.DRAFT
 
@@ -84,3 +86,115 @@ def test_a_members_commit_is_of_the_gateway_that_serves_it(zk_hosts: str) -> Non
         assert stored(by) is None, "who has been there for a while may go back"
     disconnect(gateway)
     disconnect(other)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("ephemeral", [True, False])
+def test_who_registers_beside_clients_that_lead_is_not_in_the_way_of_their_commits(
+    zk_hosts: str, layout: Layout, ephemeral: bool
+) -> None:
+    """Nothing is assigned to it: it took their membership from all of them, again and again."""
+    paths, wanted = ClassicPaths(LAY), commit(1, "")
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), makepath=True)
+    gateway.create(paths.presence("g", "m"), ephemeral=True, makepath=True)
+    other.create(layout.registration("g", "junk"), b"x", ephemeral=ephemeral, makepath=True)
+    by = ByMember("m", 0, gateway.client_id[0])
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        assert commits.store(client, wanted, sorted(wanted.offsets)) is None
+        of_nobody = MemberlessCommits(LAY, "g", OPEN_ACL)
+        refused = of_nobody.store(client, wanted, sorted(wanted.offsets))
+        assert refused is not None and refused.outcome is CommitOutcome.GROUP_ALIVE
+    for one in (gateway, other):
+        disconnect(one)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_what_somebody_owns_beside_clients_that_lead_is_not_stored(
+    zk_hosts: str, layout: Layout
+) -> None:
+    """Old consumers help themselves, and their offsets would go back."""
+    paths = ClassicPaths(LAY)
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), makepath=True)
+    gateway.create(paths.presence("g", "m"), ephemeral=True, makepath=True)
+    other.create(layout.owner("g", TopicPartition("t", 1)), b"old-0", ephemeral=True, makepath=True)
+    other.create(layout.owner("g", TopicPartition("t", 2)), b"junk-0", makepath=True)
+    by = ByMember("m", 0, gateway.client_id[0])
+    wanted = commit(3, "")
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        refused = commits.store(client, wanted, [TopicPartition("t", 1)])
+        assert refused is not None and refused.outcome is CommitOutcome.GROUP_ALIVE
+        others = [TopicPartition("t", 0), TopicPartition("t", 2)]
+        assert commits.store(client, wanted, others) is None
+    for one in (gateway, other):
+        disconnect(one)
+
+
+HIDING = [make_digest_acl("old", "pw", all=True)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_an_owner_node_that_is_hidden_is_somebodys(zk_hosts: str, layout: Layout) -> None:
+    """Who makes it chooses its ACL."""
+    paths, one, wanted = ClassicPaths(LAY), TopicPartition("t", 1), commit(3, "")
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), makepath=True)
+    gateway.create(paths.presence("g", "m"), ephemeral=True, makepath=True)
+    other.ensure_path(layout.owner_topic("g", "t"))
+    other.create(layout.owner("g", one), b"old-0", ephemeral=True, acl=HIDING)
+    told: list[tuple[str, str]] = []
+    by = ByMember("m", 0, gateway.client_id[0])
+    with SyncClient(ZkOptions(zk_hosts), 10_000) as client:
+        commits = MemberlessCommits(
+            LAY, "g", OPEN_ACL, by_member=by, tell=lambda topic, why: told.append((topic, why))
+        )
+        refused = commits.store(client, wanted, sorted(wanted.offsets))
+        assert refused is not None and refused.outcome is CommitOutcome.GROUP_ALIVE
+        assert refused.partitions == (one,)
+        assert (
+            client.read([GetData(LAY.offset("g", tp)) for tp in wanted.offsets]) == [Missing()] * 3
+        ), "of a part that is refused nothing is stored"
+        ((topic, why),) = told
+        assert topic == "t" and layout.owner("g", one) in why and "zkcoord acl apply" in why
+        others = [tp for tp in sorted(wanted.offsets) if tp != one]
+        assert commits.store(client, wanted, others) is None
+    for session in (gateway, other):
+        disconnect(session)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_what_somebody_stores_who_comes_while_it_is_looked_for_him_stays(
+    zk_hosts: str, layout: Layout
+) -> None:
+    """Reads are answered one after the other by a server before 3.6: he comes after the last one
+    that would have shown him.
+    """
+    paths, one, wanted = ClassicPaths(LAY), TopicPartition("t", 1), commit(3, "")
+    gateway, other = connect(zk_hosts), connect(zk_hosts)
+    gateway.create(paths.state("g"), makepath=True)
+    gateway.create(paths.presence("g", "m"), ephemeral=True, makepath=True)
+    gateway.create(LAY.offset("g", one), b"0", makepath=True)
+    other.ensure_path(layout.owner_topic("g", "t"))
+    by = ByMember("m", 0, gateway.client_id[0])
+
+    class InOrder(SyncClient):
+        def read(self, reads: Sequence[Read]) -> list[ReadAnswer]:
+            answers: list[ReadAnswer] = []
+            for read in reads:
+                answers += super().read([read])
+                looked = read == GetChildren(layout.owner_topic("g", "t"))
+                if looked and not other.exists(layout.owner("g", one)):
+                    other.create(layout.owner("g", one), b"old-0", ephemeral=True)
+                    other.set(LAY.offset("g", one), b"50")
+            return answers
+
+    with InOrder(ZkOptions(zk_hosts), 10_000) as client:
+        commits = MemberlessCommits(LAY, "g", OPEN_ACL, by_member=by)
+        refused = commits.store(client, wanted, sorted(wanted.offsets))
+        assert refused is not None and refused.partitions == (one,)
+    assert other.get(LAY.offset("g", one))[0] == b"50"
+    for session in (gateway, other):
+        disconnect(session)

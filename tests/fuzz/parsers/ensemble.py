@@ -326,9 +326,15 @@ HARNESSES = (
     ),
     Harness(
         "acl-text",
-        ("zkcoord.zk.acl.text:acl_entries",),
+        ("zkcoord.zk.acl.text:acl_entries", "zkcoord.zk.acl.principals:unfit"),
         acl,
-        lambda: [b"open", b"digest:a:cdrwa,sasl:b:r", b"ip:1.2.3.4:cdrwa"],
+        lambda: [
+            b"open",
+            b"digest:a:m4cxMpBIm3Ds3yHPtXMOKFz9+mM=:cdrwa,sasl:b:r",
+            b"digest:a:cdrwa,sasl:b:r",
+            b"ip:1.2.3.4/24:cdrwa",
+            b"ip:::1:r,x509:CN=a:r,world:anyone:r",
+        ],
         bytes_max=300,
     ),
     Harness("srvr", ("zkcoord.console.ensemble:read_srvr",), server_seen, lambda: [SRVR]),

@@ -9,11 +9,11 @@ of whose they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from zkcoord.admin.common import Progress, members_now, some, write_refused
 from zkcoord.admin.offsets.stored import OffsetsParent, StoredOffset, read_stored
 from zkcoord.core.model import Malformed, Topic, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import Committed, Rejected, SetData, ZkError
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes.codec import OffsetsOf, encode_incarnation
@@ -22,7 +22,7 @@ from zkcoord.znodes.paths import Layout
 TRIES_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Acceptance:
     """One topic. `before` is what the offsets' parent says now, `after` what it is to say; `gains`
     are the partitions whose offsets begin to count.

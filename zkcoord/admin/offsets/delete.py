@@ -10,14 +10,14 @@ subscribes to, or owns a partition of, is refused, before anything is deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from zkcoord.admin.common import Progress, argument, children, refuse_led, some
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.port import Committed, Delete, GetChildren, GetData, Node, Rejected, ZkError
-from zkcoord.zk.sync.client import SyncClient, fitting
+from zkcoord.zk.sync.client import SyncClient, fitting, give_others
 from zkcoord.zk.sync.group_snapshot import describe_group
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
@@ -27,7 +27,7 @@ TRIES_MAX = 5
 CHANGED = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeletedOffset:
     """One partition. `offset` None: what was stored was no number."""
 
@@ -136,7 +136,7 @@ class OffsetsDeletion:
                 self.denied = result.error is ZkError.NO_AUTH
                 return (
                     f"ZooKeeper refused to delete {ops[result.index].path} ({result.error.value}):"
-                    " give credentials that may (--zookeeper-user)"
+                    f" {give_others(self.client.given)}"
                 )
             if not isinstance(result, Committed):
                 return ""

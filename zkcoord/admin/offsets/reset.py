@@ -25,6 +25,7 @@ from zkcoord.admin.offsets.reset_plan import Aim, Log, ResetKind, Target, target
 from zkcoord.admin.offsets.stored import StoredOffset, read_stored
 from zkcoord.admin.offsets.untold import AboutToBeWritten
 from zkcoord.core.model import Topic, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import RefusedError
 from zkcoord.zk.acl.inherited import AclOf
 from zkcoord.zk.port import (
@@ -49,7 +50,7 @@ UNKNOWN_IN_A_ROW_MAX = 5
 CONFLICTS = (ZkError.BAD_VERSION, ZkError.NO_NODE, ZkError.NODE_EXISTS)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResetRow:
     """One partition of a reset. `old` is what is stored, `new` what will be (None: it is left
     alone), `end` its log's end, `owner` the member that owns it; `written` says that it is stored,

@@ -78,6 +78,6 @@ def await_taken(
         rounds += 1
         if rounds % LOOK_AGAIN_ROUNDS == 0:
             call(client, layout, group, list(waiting.values()))
-        progress.say(f"waiting for the owners of {some(waiting)} to go on from there")
+        progress.update(f"waiting for the owners of {some(waiting)} to go on from there")
         pause()
     return sorted(waiting)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError
 from zkcoord.znodes import names
 from zkcoord.znodes.owner_offset_epoch import OFFSET_MAX
@@ -46,7 +47,7 @@ class Aim:
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Log:
     """A partition's log: the first offset that it holds, the next one that it will give, and the
     first one at or after the time that was asked for (None: there is none).
@@ -57,7 +58,7 @@ class Log:
     at_time: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Target:
     """Where a partition goes, and what the operator must know about it. `offset` None: it is left
     as it is.

@@ -5,9 +5,9 @@ incarnation of the topic they belong to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed, Owner, Topic, TopicPartition, same_incarnation
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import GetData, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient
 from zkcoord.znodes import codec
@@ -17,7 +17,7 @@ from zkcoord.znodes.paths import Layout
 PARTITIONS_PER_READ = 300
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetsParent:
     """The parent of a topic's offsets: whose they are. `version` None: there is no such node."""
 
@@ -26,7 +26,7 @@ class OffsetsParent:
     written: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredOffset:
     """One partition. `offset` None: none is stored, or none that can be read; `version` None: there
     is no node. `owned`: a session holds its owner node, whatever that says (a persistent one is

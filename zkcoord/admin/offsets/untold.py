@@ -13,20 +13,20 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from zkcoord.admin.common import argument, some
 from zkcoord.admin.offsets.time_spec import shown_time
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.private_files import private, private_folder
 from zkcoord.words import counted
 
 BYTES_MAX = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AboutToBeWritten:
     """One partition. `version` is that of its offset before; None: there is no node."""
 

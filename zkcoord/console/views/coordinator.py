@@ -11,6 +11,7 @@ from typing import Any
 
 from zkcoord.console.picture import GroupLine
 from zkcoord.core.model import GroupState
+from zkcoord.core.value_type import value
 
 TERMS_SHOWN = 30
 TERMS_MAX = 1_000
@@ -59,7 +60,7 @@ def terms_of(records: Sequence[Mapping[str, Any]]) -> list[Term]:
     return found[::-1]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Took:
     """How long rebalances of the last hour took, ms: how many there were, half of them at most, 95
     of 100 at most, and the longest.
@@ -80,7 +81,7 @@ def took(durations_ms: Iterable[int]) -> Took | None:
     return Took(count, found[(count - 1) // 2], found[-(-95 * count // 100) - 1], found[-1])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Problems:
     """How many groups need somebody to look at them, by what is wrong."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from zkcoord.console.views.timeline import Mark, OwnersTimeline
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 WIDTH = 1000
 ROW = 16
@@ -22,7 +23,7 @@ SPARK_HEIGHT = 16
 SPARK_BAR = 5
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DrawnOwner:
     """An owner's colour, and all that it has had, as one path."""
 
@@ -31,7 +32,7 @@ class DrawnOwner:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DrawnMark:
     """A mark's place, in the order of time."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from zkcoord.admin.common import argument
@@ -12,6 +11,7 @@ from zkcoord.cli.groups_led_text import led_lines
 from zkcoord.console.picture import GroupLine
 from zkcoord.console.views.timeline import MARKED
 from zkcoord.core.model import GroupMode, GroupState, Option, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.health.rules import HealthVerdict, PartitionHealth
 from zkcoord.zk.sync.group_snapshot import GroupSnapshot
 from zkcoord.znodes.codec import ranges_of
@@ -28,7 +28,7 @@ PARTS_SHOWN = 6
 MOVING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionRow:
     """A partition: its owner, offsets and verdict."""
 
@@ -77,7 +77,7 @@ def members_of(group: GroupSnapshot, document: Mapping[str, Any]) -> list[dict[s
     of: dict[str, list[TopicPartition]] = {}
     for tp, holder in sorted(group.holders.items()):
         of.setdefault(holder, []).append(tp)
-    found = [{**member} for member in document["members"][:MEMBERS_SHOWN]]
+    found = [{**member} for member in (document["members"] or ())[:MEMBERS_SHOWN]]
     for member in found:
         held = of.get(member["consumer_id"], [])
         member["owns"] = ", ".join(
@@ -92,6 +92,8 @@ def blockers(group: GroupSnapshot, now_ms: int) -> Iterator[str]:
     if group.led is not None and group.led.members:
         yield from led_lines(group.group, group.led, now_ms)
         return
+    if group.unknown:
+        yield f"The group's members are not known: {group.unknown}."
     metadata = group.metadata
     if group.state is GroupState.QUARANTINED:
         why = metadata.failure or "the journal has the reason"

@@ -16,6 +16,7 @@ from zkcoord.console.picture import GroupLine, Picture
 from zkcoord.core.model import GroupState
 from zkcoord.health.rules import HealthVerdict
 from zkcoord.health.trouble.kinds import TroubleKind
+from zkcoord.zk.sync.led_seen import NOT_KNOWN
 
 ROWS = 100
 TEXT_CHARS_MAX = 200
@@ -25,7 +26,7 @@ ANY_TROUBLE = "any"
 TROUBLES = (ANY_TROUBLE, *(kind.value for kind in TroubleKind))
 SORTS: dict[str, Callable[[GroupLine, int], Any]] = {
     "name": lambda line, _: line.name,
-    "state": lambda line, _: line.listed.state.value,
+    "state": lambda line, _: line.listed.shown,
     "members": lambda line, _: line.listed.members,
     "lag": lambda line, _: -1 if line.lag is None else line.lag,
     "seconds": lambda line, _: -1.0 if line.seconds is None else line.seconds,
@@ -35,7 +36,7 @@ SORTS: dict[str, Callable[[GroupLine, int], Any]] = {
 }
 ORDERS = ("up", "down")
 VERDICTS = (NOT_WELL, *(verdict.value for verdict in HealthVerdict))
-STATES = tuple(state.value for state in GroupState)
+STATES = (*(state.value for state in GroupState), NOT_KNOWN)
 WORST_FIRST = ("members", "lag", "seconds", "verdict", "rebalances", "troubles")
 
 
@@ -127,7 +128,7 @@ def overview(picture: Picture, asked: Wanted, per_hour: Callable[[str], int]) ->
         len(rated),
         pages,
         _counted(line.verdict.value for line in lines),
-        _counted(line.listed.state.value for line in lines),
+        _counted(line.listed.shown for line in lines),
         _counted(kind for line in lines for kind in {one.kind.value for one in line.troubles}),
     )
 
@@ -157,7 +158,7 @@ def _is_wanted(line: GroupLine, asked: Wanted) -> bool:
         asked.trouble in (ANY_TROUBLE, one.kind.value) for one in line.troubles
     ):
         return False
-    if asked.state and line.listed.state.value != asked.state:
+    if asked.state and line.listed.shown != asked.state:
         return False
     if asked.verdict == NOT_WELL:
         return not line.is_well

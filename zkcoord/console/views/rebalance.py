@@ -10,6 +10,7 @@ from zkcoord.console.views.group import of_record
 from zkcoord.console.views.texts import short
 from zkcoord.console.views.timeline import REBALANCES, owned
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.words import counted
 
 MOVES_SHOWN = 200
@@ -22,7 +23,7 @@ CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionMove:
     """A partition that changed hands; "": nobody."""
 

@@ -16,6 +16,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 OWNED_MAX = 10_000
 """Partitions that are read of one record: the journal writes fewer."""
@@ -32,7 +33,7 @@ MARKED = (*REBALANCES, "evicted", "quarantined", "released", "mode", "static", "
 NOBODY = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Segment:
     """From when to when (ms) somebody owned a partition."""
 
@@ -41,7 +42,7 @@ class Segment:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Mark:
     """Something that happened to the group. `took_ms` 0: at a point in time."""
 

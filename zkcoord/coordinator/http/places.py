@@ -6,6 +6,11 @@ millisecond. At most `WAITING_MAX` wait; for one more the one that has waited lo
 the address that has most of them. Then it takes a *place* while it is answered: `PLACES` of its
 path, of which one address gets `PER_ADDRESS` at most. /live and /ready have places of their own, so
 that slow clients of the others never make a healthy process look dead.
+
+Before all that whoever asks waits for a turn (`pace`), and so does who is refused, whatever for:
+dozens of clients that ask again at once take no more than a part of the interpreter from the thread
+that decides. A turn takes no place, so who comes between them is only later. Where too many wait
+for a turn, one more is refused; where too many wait to hear that, it hears nothing and is `parked`.
 """
 
 from __future__ import annotations
@@ -16,10 +21,20 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from zkcoord.coordinator.http.pace import AnswerPace
+
 WAITING_MAX = 128
 PLACES = {"/live": 8, "/ready": 8}
 PLACES_MAX = 32
 PER_ADDRESS_MAX = 16
+EVERY_MS = {"/live": 2, "/ready": 2, "": 20}
+"""Between two answers of a path; "": of all others."""
+
+TURNS_MAX = {"/live": 256, "/ready": 256, "": 64}
+"""So many wait for a turn."""
+
+REFUSED_EVERY_MS = 20
+REFUSED_TURNS_MAX = 64
 
 
 class Places:
@@ -30,6 +45,8 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
+        self._paces = {kind: AnswerPace(ms, TURNS_MAX[kind]) for kind, ms in EVERY_MS.items()}
+        self._refused = AnswerPace(REFUSED_EVERY_MS, REFUSED_TURNS_MAX)
 
     def waits(self, connection: socket.socket, address: str) -> None:
         """A connection was accepted."""
@@ -50,11 +67,14 @@ class Places:
 
     @contextmanager
     def place(self, path: str, address: str) -> Iterator[bool]:
-        """While it is answered; False: there is no place."""
+        """While it is answered, once it is its turn; False: there is no place."""
         kind = path if path in PLACES else ""
+        passes = self._paces[kind].turn()
         with self._lock:
-            free = self._taken[kind] < PLACES.get(kind, PLACES_MAX) and (
-                kind != "" or self._by_address[kind, address] < PER_ADDRESS_MAX
+            free = (
+                passes
+                and self._taken[kind] < PLACES.get(kind, PLACES_MAX)
+                and (kind != "" or self._by_address[kind, address] < PER_ADDRESS_MAX)
             )
             if free:
                 self._taken[kind] += 1
@@ -67,3 +87,9 @@ class Places:
                     self._taken[kind] -= 1
                     self._by_address[kind, address] -= 1
                     self._by_address += Counter()  # without the zeros
+
+    def refuses(self) -> bool:
+        """Returns when it is the turn of one who is to hear that it is refused; False: too many are
+        before it.
+        """
+        return self._refused.turn()

@@ -4,10 +4,10 @@ changes anything.
 It is not meant for strangers (no authentication, loopback by default), but must survive them. So,
 before the standard library's parser sees a byte: the request's head complete within
 `REQUEST_DEADLINE_MS` in all and within `HEAD_BYTES_MAX`; one request per connection; an answer that
-is not taken within `ANSWER_DEADLINE_MS` is dropped; and a limited number of each, with room kept
-for /live and /ready (`http_places`): one too many is answered 503. Bodies are not read. Errors are
-one plain sentence, never a stack trace. Nothing of a request is logged but method, path (escaped)
-and status, at debug level.
+is not taken within `ANSWER_DEADLINE_MS` is dropped; and a limited number of each, one after the
+other, with room kept for /live and /ready (`places`): one too many is answered 503, or not at all.
+Bodies are not read. Errors are one plain sentence, never a stack trace. Nothing of a request is
+logged but method, path (escaped) and status, at debug level.
 
 What a path answers comes from the owner: `answer(path)` runs on a thread of the server and returns
 an `HttpAnswer`.
@@ -22,17 +22,19 @@ import logging
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 
 from zkcoord.coordinator.http.host_names import HostNames
+from zkcoord.coordinator.http.parked import ParkedConnections
 from zkcoord.coordinator.http.places import Places
+from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError, UnavailableError
 from zkcoord.zk.clock import boot_ms
 
@@ -43,12 +45,13 @@ REQUEST_DEADLINE_MS = 5_000
 ANSWER_DEADLINE_MS = 10_000
 RECEIVE_BYTES = 4_096
 STOP_POLL_S = 0.25
+WHERE_MANY_ARE_PARKED_S = 0.002
 PATHS = ("/live", "/ready", "/metrics", "/groups")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_ANSWERED = (FutureTimeoutError, TimeoutError, CancelledError)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HttpAnswer:
     """What to send."""
 
@@ -124,7 +127,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             if isinstance(self.head, HTTPStatus):
                 self.requestline, self.request_version, self.command = "", "HTTP/1.1", ""
-                self.send_answer(
+                self.refuse(
                     sentence(
                         self.head,
                         f"the request's head must be complete within {REQUEST_DEADLINE_MS} ms and"
@@ -144,17 +147,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return False
         if self.server.hosts.serve(self.headers.get_all("Host") or ()):
             return True
-        self.send_answer(MISDIRECTED)
+        self.refuse(MISDIRECTED)
         return False
 
     def do_GET(self) -> None:
         """The only method."""
         path = self.path.partition("?")[0]
         if path not in PATHS:
-            self.send_answer(sentence(HTTPStatus.NOT_FOUND, f"there is only {' '.join(PATHS)}"))
+            self.refuse(sentence(HTTPStatus.NOT_FOUND, f"there is only {' '.join(PATHS)}"))
             return
         with self.server.places.place(path, self.client_address[0]) as free:
-            self.send_answer(self._answer(path) if free else TOO_MANY)
+            if free:
+                self.send_answer(self._answer(path))
+        if not free:
+            self.refuse(TOO_MANY)
 
     def _answer(self, path: str) -> HttpAnswer:
         try:
@@ -164,6 +170,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "the process does not answer in time, or is about to end",
             )
+
+    def refuse(self, answer: HttpAnswer) -> None:
+        """Say why, in turn."""
+        if self.server.places.refuses():
+            self.send_answer(answer)
+        else:
+            self.server.parked.park(self.connection)
 
     def send_answer(self, answer: HttpAnswer) -> None:
         """Head and body, and the end of the connection."""
@@ -184,7 +197,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             else HTTPStatus(code)
         )
         self.close_connection = True
-        self.send_answer(
+        self.refuse(
             sentence(
                 status,
                 (
@@ -216,6 +229,7 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.hosts = HostNames((host, *names))
         self.respond = respond
         self.places = Places()
+        self.parked = ParkedConnections(super().shutdown_request)
         try:
             self.address_family, address = _resolve(host, port)
             super().__init__(address, _Handler)
@@ -241,11 +255,23 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self.shutdown()
             self._thread.join()
         self.server_close()
+        self.parked.close_all()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for the connection; when too many wait, one of them is dropped."""
+        if self.parked.are_many:
+            time.sleep(WHERE_MANY_ARE_PARKED_S)
         self.places.waits(request, client_address[0])
         super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """After each connection, and from time to time."""
+        self.parked.close_due()
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection is over, unless it is kept for a while."""
+        if request not in self.parked:
+            super().shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One connection, on its thread."""

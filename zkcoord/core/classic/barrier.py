@@ -7,6 +7,8 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from zkcoord.core.value_type import value
+
 from .messages import ClassicCause, Rebalanced
 
 STALE_ENTRIES_MAX = 64
@@ -82,7 +84,7 @@ class RebalanceStory:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Waits:
     """What a rebalance that is under way waits for, and until when at most. `since_ms`: when it
     began; `unjoined`: members that have not joined yet, `pending`: ids that were given out and have

@@ -8,15 +8,15 @@ was not and will not be written; whoever does not know has to find out first.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.value_type import value
 
 from .requests import ClassicAnswer, ClassicRequest
 from .state import ClassicPhase, ClassicState
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Asked:
     """A request. Each ticket is answered once."""
 
@@ -24,14 +24,14 @@ class Asked:
     request: ClassicRequest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Persisted:
     """The state with this token is persisted."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotPersisted:
     """It is not; `code` is what those are answered who wait for it (a retriable one)."""
 
@@ -39,12 +39,12 @@ class NotPersisted:
     code: WireCode = WireCode.COORDINATOR_NOT_AVAILABLE
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicTick:
     """Time passed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unload:
     """Another coordinator has the group: whoever waits is told so."""
 
@@ -52,7 +52,7 @@ class Unload:
 ClassicInput = Asked | Persisted | NotPersisted | ClassicTick | Unload
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Persist:
     """Write this (None: delete what is written) instead of what is written."""
 
@@ -60,7 +60,7 @@ class Persist:
     state: ClassicState | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicReply:
     """The answer to a request."""
 
@@ -68,14 +68,14 @@ class ClassicReply:
     answer: ClassicAnswer
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejoin:
     """A rebalance has begun: to be told to these members, whose heartbeats may be parked."""
 
     member_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dismissed:
     """No member any more: what its next heartbeat, or one that is parked, is answered."""
 
@@ -83,7 +83,7 @@ class Dismissed:
     code: WireCode
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Moved:
     """For people: another state, and why (with the words that the client gave, KIP-800)."""
 
@@ -109,7 +109,7 @@ class CauseKind(enum.Enum):
     TAKEN_OVER = "coordinator took over"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicCause:
     """The same, with the member that it was ("": nobody), and in words."""
 
@@ -118,7 +118,7 @@ class ClassicCause:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rebalanced:
     """For people: a rebalance has ended. Times in ms: `duration` from its beginning, `joins` until
     all had joined, of whom `last` was the last; then the `leader` assigned. `out` are those who did

@@ -4,12 +4,11 @@ version of the request. Codes are Kafka's (`WireCode`), times are ms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.value_type import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BlobRef:
     """Bytes that are kept elsewhere, under their digest; `len` is how many they are. Groups compare
     metadata and measure it, and never look into it.
@@ -26,7 +25,7 @@ Opaque = bytes | BlobRef
 Protocols = tuple[tuple[str, Opaque], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicJoin:
     """JoinGroup. `protocols` in order of preference. `fresh_id` is the id that a new member gets.
     `named_first`: one without id and instance is first told its id (version 4 and later, KIP-394);
@@ -47,7 +46,7 @@ class ClassicJoin:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicSync:
     """SyncGroup: the leader brings what it assigns. Type and name of the protocol are None where
     the version has none.
@@ -61,7 +60,7 @@ class ClassicSync:
     assignments: tuple[tuple[str, Opaque], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicBeat:
     """Heartbeat."""
 
@@ -70,7 +69,7 @@ class ClassicBeat:
     instance: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Leaver:
     """Who leaves: by id, or by instance where the id is ""."""
 
@@ -79,14 +78,14 @@ class Leaver:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicLeave:
     """LeaveGroup."""
 
     members: tuple[Leaver, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitCheck:
     """Whether an OffsetCommit may be stored (`in_transaction`: a TxnOffsetCommit)."""
 
@@ -96,12 +95,12 @@ class CommitCheck:
     in_transaction: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicDescribe:
     """DescribeGroups."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicDelete:
     """DeleteGroups."""
 
@@ -117,7 +116,7 @@ ClassicRequest = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinedPeer:
     """A member, as its leader is told of it."""
 
@@ -126,7 +125,7 @@ class JoinedPeer:
     metadata: Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicJoined:
     """Answer to `ClassicJoin`."""
 
@@ -140,7 +139,7 @@ class ClassicJoined:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicSynced:
     """Answer to `ClassicSync`."""
 
@@ -150,14 +149,14 @@ class ClassicSynced:
     assignment: Opaque = b""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicSaid:
     """Answer that is a code: to `ClassicBeat`, `CommitCheck` and `ClassicDelete`."""
 
     code: WireCode
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicLeft:
     """Answer to `ClassicLeave`: a code for each that was named, in order; none where `code` is of
     all of them.
@@ -167,7 +166,7 @@ class ClassicLeft:
     members: tuple[WireCode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DescribedPeer:
     """A member, as people are told of it."""
 
@@ -179,7 +178,7 @@ class DescribedPeer:
     assignment: Opaque = b""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicDescribed:
     """Answer to `ClassicDescribe`. Protocol, metadata and assignments are said of a stable group
     only.

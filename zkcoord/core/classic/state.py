@@ -15,9 +15,9 @@ What is too large is refused with a code that clients understand:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from zkcoord.core.error_codes import WireCode
+from zkcoord.core.value_type import value
 
 from .requests import ClassicDescribed, ClassicJoin, DescribedPeer, Opaque, Protocols
 
@@ -45,7 +45,7 @@ class ClassicPhase(enum.Enum):
     DEAD = "Dead"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicOptions:
     """A broker's options of the same meaning. `waiting_max` and `waiting_bytes_max`: requests that
     wait until something is persisted; those beyond are to be sent again.
@@ -59,7 +59,7 @@ class ClassicOptions:
     waiting_bytes_max: int = 16_777_216
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicMember:
     """A member, as it is persisted."""
 
@@ -77,7 +77,7 @@ class ClassicMember:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicState:
     """A group, as it is persisted: empty, in a generation that waits for its assignment, or stable.
     A rebalance that has begun is not: who is told of it joins again, whoever coordinates then.

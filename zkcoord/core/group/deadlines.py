@@ -67,6 +67,13 @@ class Deadlines:
         self.changed_ms = now_ms
         return calm
 
+    def assigned(self, now_ms: int, anybody: bool) -> None:
+        """Partitions were assigned: to `anybody`, or there was nobody. Quiet windows are for those
+        who would be moved again, so who comes next waits for nothing that was before.
+        """
+        self.assigned_ms = [*self.assigned_ms, now_ms] if anybody else []
+        self.storm = self.storm and anybody
+
     def window_ms(self) -> int:
         """The quiet window after a change, before partitions are assigned anew."""
         if self.storm:

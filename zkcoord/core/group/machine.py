@@ -407,7 +407,7 @@ class Group:
         t.not_before_ms = now_ms
         if left_alone:
             return self.log.left_alone()
-        t.assigned_ms.append(now_ms)
+        t.assigned(now_ms, bool(self.view.members))
         now_held, fresh = self._held(), self.requests.fresh
         if self.legacy.shared:
             self.requests.assigned(fresh)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import confluent_kafka
 from kafka.structs import TopicPartition
 
 from consumer.core.messages import Notice, NoticeKind
+from zkcoord.core.value_type import value
 from zkcoord.demo import actor
 
 COOPERATIVE = {"sticky": "cooperative-sticky"}
@@ -32,7 +32,7 @@ ANSWER_S = 20.0
 MS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TakenRecord:
     """A record as `consumer.verifiable` sees it. `timestamp` is the producer's, in ms."""
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from zkcoord.core.error_codes import EndKind, parse_end
+from zkcoord.core.value_type import value
 from zkcoord.health.trouble.evidence import Evidence, text
 from zkcoord.health.trouble.kinds import Trouble, TroubleKind
 from zkcoord.health.trouble.lives import Life, by_identity, chain
@@ -194,7 +195,7 @@ def flapping(e: Evidence) -> Iterator[Trouble]:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Flapping:
     """Short lives of one identity, as many of them as are one after another, and who is, or was,
     there last.

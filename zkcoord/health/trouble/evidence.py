@@ -12,6 +12,7 @@ from typing import Any
 
 from zkcoord.core.error_codes import MembershipEnd, parse_end
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.health.trouble.lives import Life, lives_of
 
 HOUR_MS = 3_600_000
@@ -27,7 +28,7 @@ KINDS = ("members", "rebalance", "client-led rebalance", "evicted", "malformed")
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberFact:
     """A member as its node says. `told`: it was told something and has not answered; `streams`: how
     many of each topic it subscribes to.
@@ -72,7 +73,7 @@ class GroupFacts:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitFacts:
     """How commits of a partition go. `offset` is committed since `since_ms` (wall clock), as far as
     was seen, and `ended` is where the log ended when that was first seen; `stands` is the verdict's
@@ -90,7 +91,7 @@ class CommitFacts:
     waiting_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ended:
     """A member said how its membership before had ended."""
 

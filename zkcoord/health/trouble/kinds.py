@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 
 DOCUMENT = "docs/operations.md"
 
@@ -39,7 +39,7 @@ class TroubleKind(enum.Enum):
 _RANKS = {kind: rank for rank, kind in enumerate(TroubleKind)}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Trouble:
     """One finding. It is about a member ("": none), or a partition (None: none); `since_ms` is wall
     clock. `evidence` and `remedy` are sentences, without their ends.

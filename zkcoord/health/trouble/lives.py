@@ -10,16 +10,17 @@ ten that go and ten that come, and none after another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from zkcoord.core.value_type import value
 from zkcoord.znodes.names import origin_of
 
 NAMED_MAX = 1_000
 """Members that are read of one record: the journal names fewer."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Life:
     """A member, by its name. `began_ms` None: before the first record; `over_ms` None: it is there
     still. `ended`: how its membership before ended, as it says; `asked`: an operator had it

@@ -8,11 +8,11 @@ nobody's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     Acl,
     AclAnswer,
@@ -20,36 +20,32 @@ from zkcoord.zk.port import (
     Children,
     Denied,
     GetChildren,
-    GetData,
     Missing,
-    Node,
 )
-from zkcoord.znodes.classic.paths import ClassicPaths
-from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, Layout, parents
+from zkcoord.znodes.paths import CONSUMERS, LAYOUTS, parents
 
 from .client import AclClient
-from .table import Roles, letters
+from .table import Roles, is_masked, letters
 
 ROOTS = tuple(sorted({CONSUMERS, *(parents(layout.leader)[0] for layout in LAYOUTS.values())}))
-CHILDREN_LISTED_MAX = 20_000
+CHILDREN_LISTED_MAX = 200_000
 LOOKED_AT_ONCE = 1_000
-MAKING, CHANGING = frozenset("ca"), frozenset("wa")
-TORN_LOOKS = 2
-"""A server before 3.6 answers reads of one request one after the other: somebody can have come to
-lead between two of them, and has not at the next look.
-"""
+HASH_CHARS_SHOWN = 4
+WHO_CAN = "so that only who made it, or ZooKeeper's superuser, can delete or mend it"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AclFinding:
     """A node whose ACL is not that of its place. `more` and `less`: (who, letters) beyond it, and
-    missing from it. `closed`: its ACL may not be read with these credentials.
+    missing from it. `closed`: its ACL may not be read with these credentials; `kept`: it may, and
+    does not show a coordinator whose hashes it has, so that it may not be changed.
     """
 
     path: str
     more: tuple[tuple[str, str], ...] = ()
     less: tuple[tuple[str, str], ...] = ()
     closed: bool = False
+    kept: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -58,13 +54,13 @@ class AclFinding:
 
     def __str__(self) -> str:
         if self.closed:
-            return f"{self.path}: its ACL may not be read with these credentials"
+            return f"{self.path}: its ACL may not be read with these credentials, {WHO_CAN}"
         more = [f"{who} may {may}" for who, may in self.more]
         less = [f"{who} lacks {lack}" for who, lack in self.less]
         return f"{self.path}: {', '.join(more + less)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AclAudit:
     """`looked_at` nodes were compared; `left_off`: that there are more than were looked at."""
 
@@ -78,26 +74,32 @@ class AclAudit:
         return tuple(finding for finding in self.findings if finding.is_open)
 
 
-def judge(roles: Roles, path: str, entries: Sequence[AclEntry]) -> AclFinding | None:
-    """Compare a node's ACL with what its place says; None where they are equal."""
-    twice = roles.doubled(entries)
+def judge(
+    roles: Roles, path: str, entries: Sequence[AclEntry], by_coordinator: bool = False
+) -> AclFinding | None:
+    """Compare a node's ACL with what its place says; None where they are equal. `by_coordinator`:
+    who asks is one, and is shown each hash in an ACL that it may change, as it may all.
+    """
+    kept = by_coordinator and any(map(is_masked, entries))
+    twice = "" if kept else roles.doubled(entries)
     of_twice = [entry.perms for entry in entries if entry.id == twice]
-    entries = [roles.unmasked(entry) for entry in entries]
+    entries = entries if kept else [roles.unmasked(entry) for entry in entries]
     now, wanted = _granted(entries), _granted(roles.acl(path))
+    who = told_apart((*entries, *roles.acl(path)))
     more = tuple(
-        (entry.who, letters(perms & ~wanted.get(key, 0)))
-        for key, (entry, perms) in _named(entries, now).items()
+        (who[key], letters(perms & ~wanted.get(key, 0)))
+        for key, perms in now.items()
         if perms & ~wanted.get(key, 0)
     )
     less = tuple(
-        (entry.who, letters(perms & ~now.get(key, 0)))
-        for key, (entry, perms) in _named(roles.acl(path), wanted).items()
+        (who[key], letters(perms & ~now.get(key, 0)))
+        for key, perms in wanted.items()
         if perms & ~now.get(key, 0)
     )
     if twice:  # one of the two passwords is somebody else's
         every = reduce(or_, of_twice)
         more = ((f"one of two users digest:{twice}", letters(every)), *more)
-    return AclFinding(path, more, less) if more or less else None
+    return AclFinding(path, more, less, kept=kept) if more or less else None
 
 
 def _granted(entries: Sequence[AclEntry]) -> dict[tuple[str, str], int]:
@@ -107,10 +109,23 @@ def _granted(entries: Sequence[AclEntry]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _named(
-    entries: Sequence[AclEntry], granted: Mapping[tuple[str, str], int]
-) -> dict[tuple[str, str], tuple[AclEntry, int]]:
-    return {(entry.scheme, entry.id): (entry, granted[entry.scheme, entry.id]) for entry in entries}
+def told_apart(entries: Iterable[AclEntry]) -> dict[tuple[str, str], str]:
+    """What each user is called, by scheme and id: digest users of one name with the beginning of
+    their hashes, which is too short to find a password by.
+    """
+    ids: dict[str, set[str]] = {}
+    entries = tuple(entries)
+    for entry in entries:
+        ids.setdefault(entry.who, set()).add(entry.id)
+    return {(one.scheme, one.id): _called(one, len(ids[one.who])) for one in entries}
+
+
+def _called(entry: AclEntry, of_its_name: int) -> str:
+    if is_masked(entry):
+        return f"{entry.who}, whose hash is not shown,"
+    if of_its_name == 1:
+        return entry.who
+    return f"{entry.who}:{entry.id.partition(':')[2][:HASH_CHARS_SHOWN]}..."
 
 
 def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
@@ -124,7 +139,7 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
         findings += [
             finding
             for path, answer in zip(level, answers, strict=False)
-            if (finding := _finding(roles, path, answer)) is not None
+            if (finding := _finding(client, roles, path, answer)) is not None
         ]
         looked_at += sum(not isinstance(answer, Missing) for answer in answers)
         with_children = [
@@ -140,98 +155,25 @@ def audit(client: AclClient, roles: Roles, nodes_max: int) -> AclAudit:
         left_off = left_off or len(listed) < len(with_children)
         if looked_at >= nodes_max:
             return AclAudit(tuple(findings), looked_at, left_off or bool(with_children))
-        level = _below(client, listed)
+        level = children_of(client, listed)
     return AclAudit(tuple(findings), looked_at, left_off)
 
 
-def doubtful(client: AclClient, found: AclAudit) -> tuple[str, ...]:
-    """Operators' and coordinators' words that somebody else could have made or changed, by what
-    others may do with the node, or with one above: nothing says who did. Ask before the ACLs are
-    mended: from then on they are believed. Raises `UnavailableError`.
-    """
-    making: list[str] = []
-    places: list[str] = []
-    for finding in found.findings:
-        rights = set("".join(may for _, may in finding.more))
-        making += [finding.path] if rights & MAKING else []
-        for layout in LAYOUTS.values():
-            if _is_word(layout, finding.path, rights):
-                places.append(finding.path)
-    for layout in LAYOUTS.values():
-        places += _words_below(client, layout, making)
-    for layout in LAYOUTS.values():
-        if layout.leader in places and _is_of_epoch(client, layout):
-            places = [path for path in places if path != layout.leader]
-    # whatever was looked at is, or is above, two of them at most
-    places = list(dict.fromkeys(places))[: 2 * found.looked_at]
-    answers = client.nodes.read([GetData(path) for path in places])
-    return tuple(
-        path
-        for path, answer in zip(places, answers, strict=True)
-        if isinstance(answer, (Node, Denied))
-    )
+def look_at(client: AclClient, roles: Roles, paths: Sequence[str]) -> tuple[AclFinding, ...]:
+    """What stands beside the table at these paths. Raises `UnavailableError`."""
+    answers = client.acls(paths)
+    found = (_finding(client, roles, path, one) for path, one in zip(paths, answers, strict=True))
+    return tuple(finding for finding in found if finding is not None)
 
 
-def _is_word(layout: Layout, path: str, rights: set[str]) -> bool:
-    """Whether it is a word that somebody with these rights could have written."""
-    group, name = path.split("/")[-2:]
-    classic = ClassicPaths(layout)
-    if path == layout.requests(group):
-        return bool(rights & MAKING)
-    words = (layout.leader, layout.mode(group), classic.pin(name), classic.state(group))
-    return path in words and bool(rights & CHANGING)
-
-
-def _words_below(client: AclClient, layout: Layout, making: Sequence[str]) -> list[str]:
-    """What others could have made who may make nodes below these."""
-    classic, there = ClassicPaths(layout), set(making)
-    found = [layout.leader] if parents(layout.leader)[-1] in there else []
-    if there & {layout.epoch, *classic.above_pins()}:
-        found += _listed(client, classic.pins)
-    groups, led = [], []
-    for path in making:
-        name = path.rpartition("/")[2]
-        groups += [name] if path == layout.group(name) else []
-        led += [name] if path == classic.group(name) else []
-    if layout.epoch in there:
-        groups = [path.rpartition("/")[2] for path in _listed(client, layout.epoch)]
-    if there & {layout.epoch, *classic.above_groups()}:
-        led = [path.rpartition("/")[2] for path in _listed(client, classic.groups)]
-    for name in groups:
-        found += [layout.mode(name), layout.requests(name)]
-    return found + [classic.state(name) for name in led]
-
-
-def _is_of_epoch(client: AclClient, layout: Layout) -> bool:
-    """Whether the leader's node was made in the multi that wrote the epoch, as a coordinator's is:
-    others may not write that.
-    """
-    for _ in range(TORN_LOOKS):
-        epoch, leader = client.nodes.read([GetData(layout.epoch), GetData(layout.leader)])
-        if (
-            isinstance(epoch, Node)
-            and isinstance(leader, Node)
-            and leader.stat.ephemeral_owner
-            and leader.stat.czxid == epoch.stat.mzxid
-        ):
-            return True
-    return False
-
-
-def _listed(client: AclClient, path: str) -> list[str]:
-    """What is below a node, as far as the audit looks there."""
-    (head,) = client.nodes.read([GetData(path)])
-    count = head.stat.num_children if isinstance(head, Node) else 0
-    return _below(client, [path]) if 0 < count <= CHILDREN_LISTED_MAX else []
-
-
-def _finding(roles: Roles, path: str, answer: AclAnswer) -> AclFinding | None:
+def _finding(client: AclClient, roles: Roles, path: str, answer: AclAnswer) -> AclFinding | None:
     if isinstance(answer, Acl):
-        return judge(roles, path, answer.entries)
+        return judge(roles, path, answer.entries, client.known_as in roles.coordinators)
     return AclFinding(path, closed=True) if isinstance(answer, Denied) else None
 
 
-def _below(client: AclClient, paths: Sequence[str]) -> list[str]:
+def children_of(client: AclClient, paths: Sequence[str]) -> list[str]:
+    """The paths of what is below these. Raises `UnavailableError`."""
     found: list[str] = []
     for at in range(0, len(paths), LOOKED_AT_ONCE):
         part = paths[at : at + LOOKED_AT_ONCE]

@@ -35,7 +35,13 @@ from zkcoord.znodes.paths import Layout, parents
 from .table import ALL, Roles, bits, is_masked, letters, members_may
 
 WRITING = bits("wcda")
+SCHEMES_OF_PLACES = ("world", "ip")
+"""Those of whom a coordinator may be one, whatever its credentials are."""
 MEND = "look with zkcoord acl audit, mend it with zkcoord acl apply"
+BEYOND = (
+    "zkcoord acl apply may not mend it: have who made it, or ZooKeeper's superuser, delete or mend"
+    " it"
+)
 
 
 class Belief:
@@ -64,14 +70,14 @@ class Belief:
             return self._hidden(path, answer)
         entries = list(self._known(answer.entries))
         wrong = self._unknown(path, answer.entries) or self._more(
-            path, entries, bits(members_may(path)) | bits(also)
+            path, answer.entries, bits(members_may(path)) | bits(also)
         )
         if wrong or any(
             (entry.scheme, entry.id) in self.trusted and entry.perms == bits(ALL)
             for entry in entries
         ):
             return wrong
-        return f"{path} keeps coordinators out: {MEND}"
+        return f"{path} keeps coordinators out: {self._mend(answer.entries)}"
 
     def usable_group(
         self, layout: Layout, group: str, paths: Sequence[str], answers: Sequence[AclAnswer]
@@ -92,9 +98,7 @@ class Belief:
         """Whether anybody but coordinators may write a node."""
         if not isinstance(answer, Acl):
             return self._hidden(path, answer)
-        return self._unknown(path, answer.entries) or self._more(
-            path, self._known(answer.entries), 0
-        )
+        return self._unknown(path, answer.entries) or self._more(path, answer.entries, 0)
 
     def writable(self, answer: AclAnswer) -> bool:
         """Whether a coordinator can have written a node; one whose ACL is hidden may be its."""
@@ -113,19 +117,31 @@ class Belief:
         """Whether users are not who they seem to be."""
         twice = self.roles.doubled(entries, self.of_root)
         if twice:
-            return f"{path} has two users {twice}, with different passwords: {MEND}"
+            what = f"has two users {twice}, with different passwords"
+            return f"{path} {what}: {self._mend(entries)}"
         masked = next(filter(is_masked, entries), None) if self.by_coordinator else None
         if masked is not None:
-            return f"{path} does not show coordinators who {masked.who} is: {MEND}"
+            return f"{path} does not show coordinators who {masked.who} is: {BEYOND}"
         return ""
 
-    def _more(self, path: str, entries: Iterable[AclEntry], members: int) -> str:
-        for entry in entries:
+    def _mend(self, entries: Sequence[AclEntry]) -> str:
+        """Who can. Whoever may change an ACL is shown every hash in it."""
+        if self.by_coordinator and any(map(is_masked, entries)):
+            return BEYOND
+        ours = any(
+            entry.scheme in SCHEMES_OF_PLACES or (entry.scheme, entry.id) in self.trusted
+            for entry in self._known(entries)
+            if entry.perms & bits("a")
+        )
+        return MEND if ours else BEYOND
+
+    def _more(self, path: str, entries: Sequence[AclEntry], members: int) -> str:
+        for entry in self._known(entries):
             who = (entry.scheme, entry.id)
             allowed = members if who in self.members else 0
             more = entry.perms & WRITING & ~allowed
             if who not in self.trusted and more:
-                return f"{path} lets {entry.who} do {letters(more)}: {MEND}"
+                return f"{path} lets {entry.who} do {letters(more)}: {self._mend(entries)}"
         return ""
 
     def _hidden(self, path: str, answer: AclAnswer) -> str:

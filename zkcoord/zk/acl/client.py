@@ -21,15 +21,17 @@ from zkcoord.zk.kazoo_port.wire_requests import (
     get_acl_request,
     refused_acl,
 )
-from zkcoord.zk.options import ZkOptions
-from zkcoord.zk.port import Acl, AclAnswer, AclEntry, Unanswered
+from zkcoord.zk.options import ZkOptions, principal_of
+from zkcoord.zk.port import Acl, AclAnswer, AclEntry, Denied, Unanswered, ZkError
 from zkcoord.zk.sync.client import SyncClient
 
 REQUESTS_AT_ONCE_MAX = 500
-ANY_VERSION = -1
+ANY_VERSION, NO_VERSION = -1, 2**31 - 1
 
 
-def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> WireRequest:
+def set_acl_request(
+    chroot: str, path: str, entries: Sequence[AclEntry], version: int = ANY_VERSION
+) -> WireRequest:
     """Answer: the `Acl` now, `Missing`, `Denied` or `Unanswered`."""
     acls = [ACL(entry.perms, Id(entry.scheme, entry.id)) for entry in entries]
 
@@ -42,7 +44,7 @@ def set_acl_request(chroot: str, path: str, entries: Sequence[AclEntry]) -> Wire
 
     return WireRequest(
         wire.SetACL.type,
-        bytes(wire.SetACL(absolute(chroot, path), acls, ANY_VERSION).serialize()),
+        bytes(wire.SetACL(absolute(chroot, path), acls, version).serialize()),
         decode,
     )
 
@@ -54,6 +56,7 @@ class AclClient:
 
     def __init__(self, options: ZkOptions) -> None:
         self.nodes = SyncClient(options)
+        self.known_as = principal_of(options.digest, options.sasl)
 
     def __enter__(self) -> AclClient:
         self.nodes.__enter__()
@@ -77,6 +80,22 @@ class AclClient:
             self.nodes,
             [partial(set_acl_request, path=path, entries=entries) for path, entries in acls],
         )
+
+    def denied(self, acls: Sequence[tuple[str, Sequence[AclEntry]]]) -> list[bool]:
+        """Which of these may not be set, and nothing is: ZooKeeper looks at who asks first, and
+        then refuses a version that no ACL has.
+        """
+        answers = _each(
+            self.nodes,
+            [
+                partial(set_acl_request, path=path, entries=entries, version=NO_VERSION)
+                for path, entries in acls
+            ],
+        )
+        return [
+            isinstance(answer, Denied) and answer.error is not ZkError.BAD_VERSION
+            for answer in answers
+        ]
 
 
 def acls_of(client: SyncClient, paths: Sequence[str]) -> list[AclAnswer]:

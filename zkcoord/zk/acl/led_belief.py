@@ -5,22 +5,25 @@ roles, before any of it is believed, by coordinators and by gateways alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from zkcoord.core.value_type import value
 from zkcoord.zk.acl.belief import Belief
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import AclsDone, AclsResult, Port
 from zkcoord.znodes.classic.paths import ClassicPaths
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LedDoubts:
     """Why not: `above` is what is wrong above all of them, `own` with the nodes of some of them, by
-    group. Sentences without a full stop.
+    group. Sentences without a full stop. `foreign`: what is said of these no coordinator can have
+    written, so that members do not believe it either.
     """
 
     above: str = ""
     own: dict[str, str] = field(default_factory=dict)
+    foreign: frozenset[str] = frozenset()
 
     def of(self, group: str) -> str:
         """Why what is written of this group is not believed; "": it is."""
@@ -49,10 +52,13 @@ def ask_who_wrote(
             return done(None)
         belief, acls = Belief(roles, result.answers[0], by_coordinator), iter(result.answers)
         wrong = [belief.closed(path, next(acls)) for path in above]
-        found = {
-            group: next(filter(None, [belief.closed(path, next(acls)) for path in nodes]), "")
-            for group, nodes in own.items()
-        }
-        return done(LedDoubts(next(filter(None, wrong), ""), {g: w for g, w in found.items() if w}))
+        found, foreign = {}, set()
+        for group, nodes in own.items():
+            of_nodes = [next(acls) for _ in nodes]
+            found[group] = next(filter(None, map(belief.closed, nodes, of_nodes)), "")
+            if not belief.writable(of_nodes[1]):
+                foreign.add(group)
+        doubts = {group: why for group, why in found.items() if why}
+        return done(LedDoubts(next(filter(None, wrong), ""), doubts, frozenset(foreign)))
 
     return port.acls([*above, *(path for nodes in own.values() for path in nodes)], answered)

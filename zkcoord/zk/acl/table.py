@@ -17,12 +17,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from zkcoord.core.value_type import value
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.port import PERMISSIONS, AclEntry, Create, Op
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.cluster_tree import CLUSTER_TREE
 from zkcoord.znodes.names import shown
 from zkcoord.znodes.paths import CONSUMERS, GATEWAYS_ABOVE, LAYOUTS, Layout, parents
+
+from .principals import unfit
 
 ANY = "*"
 ALL = "rwcda"
@@ -33,20 +36,22 @@ SCHEMES_OF_NOBODY = ("world", "auth")
 PRINCIPALS_MAX = 100
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AclRule:
     """What members may do with one kind of node. `path` gives its path in a layout, with `ANY` for
-    the names in it.
+    the names in it. `word`: what it says is believed for who may write it, and nothing else, until
+    somebody deletes it.
     """
 
     what: str
     path: Callable[[Layout], str]
     members: str
     why: str
+    word: bool = False
 
 
 MATRIX: tuple[AclRule, ...] = (
-    AclRule("leader", lambda lay: lay.leader, "r", "see that somebody leads"),
+    AclRule("leader", lambda lay: lay.leader, "r", "see that somebody leads", word=True),
     AclRule("epoch and groups' root", lambda lay: lay.epoch, "r", "read epoch and lease"),
     AclRule("root of offsets", lambda lay: CONSUMERS, "r", "nothing"),
     AclRule(
@@ -59,7 +64,7 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule("asks", lambda lay: lay.asks, "rcd", "ask for the nodes of a group"),
     AclRule("ask", lambda lay: lay.ask(ANY), "r", "see that it is answered"),
     AclRule("group", lambda lay: lay.group(ANY), "r", "read the report"),
-    AclRule("mode", lambda lay: lay.mode(ANY), "r", "see whom the group belongs to"),
+    AclRule("mode", lambda lay: lay.mode(ANY), "r", "see whom the group belongs to", word=True),
     AclRule(
         "registrations",
         lambda lay: lay.ids(ANY),
@@ -94,7 +99,7 @@ MATRIX: tuple[AclRule, ...] = (
         "claim it: its version 1 says that it is one of ours",
     ),
     AclRule("requests", lambda lay: lay.requests(ANY), "r", "nothing: they are an operator's"),
-    AclRule("request", lambda lay: lay.request(ANY, ANY), "r", "nothing"),
+    AclRule("request", lambda lay: lay.request(ANY, ANY), "r", "nothing", word=True),
     AclRule(
         "publications",
         lambda lay: lay.publications(ANY),
@@ -108,15 +113,21 @@ MATRIX: tuple[AclRule, ...] = (
     AclRule("client", lambda lay: lay.client(ANY, ANY), "rw", "remember what it has been told"),
     AclRule("root above the gateways", lambda lay: GATEWAYS_ABOVE, "r", "nothing"),
     AclRule("gateways", lambda lay: lay.gateways, "r", "nothing: clients are sent there"),
-    AclRule("gateway", lambda lay: f"{lay.gateways}/{ANY}", "r", "nothing"),
+    AclRule("gateway", lambda lay: f"{lay.gateways}/{ANY}", "r", "nothing", word=True),
     AclRule("cluster", lambda lay: CLUSTER_TREE.root, "r", "nothing"),
     AclRule(
-        "source of topics", lambda lay: CLUSTER_TREE.source, "r", "see where topics are to be read"
+        "source of topics",
+        lambda lay: CLUSTER_TREE.source,
+        "r",
+        "see where topics are to be read",
+        word=True,
     ),
     AclRule("topics", lambda lay: CLUSTER_TREE.topics, "r", "read which topics there are"),
-    AclRule("topic", lambda lay: CLUSTER_TREE.topic(ANY), "r", "read its partitions"),
+    AclRule("topic", lambda lay: CLUSTER_TREE.topic(ANY), "r", "read its partitions", word=True),
     AclRule("brokers", lambda lay: CLUSTER_TREE.brokers, "r", "read which brokers there are"),
-    AclRule("broker", lambda lay: f"{CLUSTER_TREE.brokers}/{ANY}", "r", "read where it is"),
+    AclRule(
+        "broker", lambda lay: f"{CLUSTER_TREE.brokers}/{ANY}", "r", "read where it is", word=True
+    ),
     AclRule("root of client-led groups", lambda lay: ClassicPaths(lay).root, "r", "nothing"),
     AclRule(
         "requests of gateways",
@@ -128,7 +139,9 @@ MATRIX: tuple[AclRule, ...] = (
         "request of a gateway", lambda lay: ClassicPaths(lay).request(ANY), "r", "read the answer"
     ),
     AclRule("pins", lambda lay: ClassicPaths(lay).pins, "r", "see that there are some"),
-    AclRule("pin", lambda lay: ClassicPaths(lay).pin(ANY), "r", "see who is to run a group"),
+    AclRule(
+        "pin", lambda lay: ClassicPaths(lay).pin(ANY), "r", "see who is to run a group", word=True
+    ),
     AclRule("client-led groups", lambda lay: ClassicPaths(lay).groups, "r", "nothing"),
     AclRule("client-led group", lambda lay: ClassicPaths(lay).group(ANY), "r", "nothing"),
     AclRule(
@@ -136,6 +149,7 @@ MATRIX: tuple[AclRule, ...] = (
         lambda lay: ClassicPaths(lay).state(ANY),
         "r",
         "answer heartbeats, check its version when offsets are stored",
+        word=True,
     ),
     AclRule(
         "round of a client-led group",
@@ -190,6 +204,14 @@ MATRIX: tuple[AclRule, ...] = (
     ),
 )
 """Members' rights. What is not in it (a chroot's parents, Kafka's own nodes) members may read."""
+
+
+def roots(layout: Layout) -> tuple[str, ...]:
+    """The nodes that are above all groups, topics or gateways, from the root down: those of the
+    table that have one place, but for the leader's, which comes and goes.
+    """
+    found = {path for rule in MATRIX if ANY not in (path := rule.path(layout))} - {layout.leader}
+    return tuple(sorted(found, key=lambda path: (path.count("/"), path)))
 
 
 def bits(letters: str) -> int:
@@ -354,8 +376,14 @@ def roles(coordinators: str, members: str, readers: str, names: tuple[str, str, 
         twin = next((p for p in who if _is_twin(p, found[0])), None)
         if twin is not None:
             raise ConfigurationError(
-                f"{name} names {masked(str(twin))} with another password than {names[0]}, and"
+                f"{name} names {shown(str(twin))} with another password than {names[0]}, and"
                 " members cannot tell two digest users of one name apart: use another name"
+            )
+    for who, name, kind in zip(found[1:], names[1:], ("consumers", "readers"), strict=True):
+        if who and set(who) <= set(found[0]):
+            raise ConfigurationError(
+                f"{name} names nobody but coordinators ({names[0]} names them, too), so that all"
+                f" {kind} may do everything: give them a user of their own"
             )
     if sum(map(len, found)) > PRINCIPALS_MAX:
         raise ConfigurationError(
@@ -401,4 +429,7 @@ def _principal(text: str, name: str) -> Principal:
             f"{name} names the scheme auth, which is whoever creates a node: name users (sasl:NAME,"
             " x509:SUBJECT, digest:NAME:HASH)"
         )
+    why = unfit(scheme, who)
+    if why:
+        raise ConfigurationError(f"{masked(text)} in {name} can be nobody: {why}")
     return Principal(scheme, who)

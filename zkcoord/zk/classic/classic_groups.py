@@ -45,6 +45,9 @@ from zkcoord.zk.port import (
     Check,
     Delete,
     Fired,
+    GetData,
+    Missing,
+    Node,
     Port,
     Read,
     ReadAnswer,
@@ -125,13 +128,14 @@ class ClassicGroups:
             freed,
             fenced,
             self._figures.wall_clock,
+            reads_max=reads_max,
         )
         self._registered = registered
         self._options = options
         self._roles = roles
         self._groups: dict[str, ServedClassicGroup] = {}
         self._refused: set[str] = set()
-        self._has_begun = False
+        self._has_begun = self._hears = False
         self._tickets: dict[int, str] = {}
         self._ticket = 0
         self._early: list[tuple[ClassicPresenceAt, bool]] = []
@@ -159,10 +163,8 @@ class ClassicGroups:
 
     def may_lead(self, name: str) -> bool:
         """Whether one of these may have members, as far as is known yet."""
-        if not self._has_begun:
-            return not self._written.are_open
         group = self._groups.get(name)
-        return group is not None and group.members > 0
+        return self._written.may_have_members(name) or (group is not None and group.members > 0)
 
     @property
     def names(self) -> list[str]:
@@ -183,9 +185,9 @@ class ClassicGroups:
         unread = self._incoming.unread
         figures = self._figures
         waiting = len(self._tickets) + unread
-        return ClassicSeen(
-            states, members, waiting, unread, dict(figures.refused), figures.answered
-        )
+        counted, written = (dict(figures.refused), figures.answered), self._written
+        alone = written.left_alone, written.none_is_served
+        return ClassicSeen(states, members, waiting, unread, *counted, *alone)
 
     # the beginning
 
@@ -237,12 +239,15 @@ class ClassicGroups:
         served.lacks(lacking)
         self._touched(group)
 
-    def _begin_serving(self) -> None:
-        self._has_begun = True
-        for where, is_there in self._early:
+    def _begin_serving(self, could_be_read: bool) -> None:
+        """Serve them; or have whoever asks hear that they are not served."""
+        self._has_begun = could_be_read
+        for where, is_there in self._early if could_be_read else ():
             self._presence(where, is_there)
         self._early.clear()
-        self._incoming.begin()
+        if could_be_read or not self._hears:
+            self._hears = True
+            self._incoming.begin()
 
     # what changes
 
@@ -252,7 +257,7 @@ class ClassicGroups:
             return False
         where = self._paths.locate(event.path)
         if isinstance(where, ClassicRequestAt):
-            if event.change is Change.CREATED and self._has_begun:
+            if event.change is Change.CREATED and self._hears:
                 self._incoming.made(where.request)
             elif event.change is Change.DELETED:
                 self._taken_back(where.request)
@@ -271,7 +276,7 @@ class ClassicGroups:
         return True
 
     def _presence(self, where: ClassicPresenceAt, is_there: bool) -> None:
-        if self._written.are_open:
+        if self._written.none_is_served:
             self._early.clear()  # all of it is read when that is mended
         elif not self._has_begun:
             self._early.append((where, is_there))
@@ -320,7 +325,7 @@ class ClassicGroups:
     def _serve(self, ticket: int, ask: ClassicAsk, confirmed: bool = False) -> None:
         group = self._groups.get(ask.group)
         code = WireCode.NONE
-        if self._written.leaves_alone(ask.group):
+        if self._written.leaves_alone(ask.group) or not self._has_begun:
             code = WireCode.COORDINATOR_NOT_AVAILABLE
         elif isinstance(ask.request, ClassicJoin) and (group is None or not group.members):
             registered = self._registered(ask.group)
@@ -340,6 +345,8 @@ class ClassicGroups:
                 code = WireCode.GROUP_MAX_SIZE_REACHED
         if code is not WireCode.NONE:
             return self._reply(ticket, classic_refusal(ask.request, code))
+        if isinstance(ask.request, ClassicDelete) and self._roles is not None and not confirmed:
+            return self._see_who_deletes(ticket, ask)
         join = ask.request if isinstance(ask.request, ClassicJoin) else None
         if group is None:
             group = self._make(ask.group, join)
@@ -349,6 +356,31 @@ class ClassicGroups:
         elif join and not join.member_id:
             self._untold[self._tickets[ticket]] = (ask.group, join.fresh_id)
         return group.ask(ticket, ask.request)
+
+    def _see_who_deletes(self, ticket: int, ask: ClassicAsk) -> None:
+        """Members may ask for clients, but not for that: who may has written what they may not in
+        the transaction that made the request.
+        """
+        name = self._tickets[ticket]
+        self._confirming[name] = ticket
+
+        def read(answers: tuple[ReadAnswer, ...]) -> None:
+            group, proof, request = answers
+            if self._confirming.pop(name, None) is None:
+                return
+            code = WireCode.GROUP_AUTHORIZATION_FAILED
+            if isinstance(group, Missing):
+                return self._serve(ticket, ask, True)
+            if isinstance(proof, Node) and isinstance(request, Node):
+                if proof.stat.mzxid == request.stat.czxid:
+                    return self._serve(ticket, ask, True)
+                if proof.stat.mzxid > request.stat.czxid:  # of another one who may
+                    code = WireCode.COORDINATOR_LOAD_IN_PROGRESS
+            return self._reply(ticket, classic_refusal(ask.request, code))
+
+        paths, group = self._paths, ask.group
+        where = paths.group(group), paths.proof(group), paths.request(name)
+        self._read([GetData(path) for path in where], read)
 
     def _make(self, name: str, join: ClassicJoin | None) -> ServedClassicGroup:
         """One more, which is forgotten at once where nobody joins it; in the place of one that

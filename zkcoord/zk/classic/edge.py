@@ -9,6 +9,7 @@ from zkcoord.core.classic.requests import ClassicAnswer
 from zkcoord.core.events import Record
 from zkcoord.zk.port import (
     OPS_PER_MULTI_MAX,
+    READS_PER_REQUEST_MAX,
     AclEntry,
     Check,
     Children,
@@ -17,7 +18,9 @@ from zkcoord.zk.port import (
     Delete,
     Denied,
     GetChildren,
+    GetData,
     MultiResult,
+    Node,
     Op,
     Port,
     ReadAnswer,
@@ -30,12 +33,16 @@ from zkcoord.zk.port import (
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.registration import is_somebodys
 
+LOOKED_AT_ONCE = 50
+"""Registrations, of which each may be as long as a node can be."""
+
 
 @dataclass
 class Edge:
     """Of one connection of a term. `reply(ticket, answer)` answers a request, `touched` is told of
     which group something has happened, `freed` of which it is written that no client leads it any
-    more, `fenced` that another coordinator leads. `wall_clock` is for people.
+    more, `fenced` that another coordinator leads. `wall_clock` is for people; `reads_max`: so many
+    reads make an answer that is taken.
     """
 
     port: Port
@@ -50,6 +57,7 @@ class Edge:
     fenced: Callable[[str], None]
     wall_clock: Callable[[], int]
     dead: bool = False
+    reads_max: int = READS_PER_REQUEST_MAX
 
     def wall_ms(self, at_ms: int) -> int:
         """A time of `clock`, for people."""
@@ -94,15 +102,30 @@ class Edge:
 
     def look_for_others(self, group: str, then: Callable[[bool], None]) -> None:
         """Whether somebody is registered in a group whom the coordinator assigns: what was there
-        before the last write is seen. Nothing is heard when the connection is lost.
+        before the last write is seen. What would stay without its maker is nobody's. Nothing is
+        heard when the connection is lost.
         """
+        ids = self.paths.layout.ids(group)
 
-        def read(result: ReadResult) -> None:
+        def listed(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and not self.dead:
                 (answer,) = result.answers
-                then(others_in(answer))
+                look([name for name in names_in(answer) if is_somebodys(name)], others_in(answer))
 
-        self.port.read([GetChildren(self.paths.layout.ids(group))], read)
+        def look(names: list[str], others: bool) -> None:
+            if not others or not names:
+                return then(others)
+            part = names[: min(self.reads_max, LOOKED_AT_ONCE)]
+
+            def read(result: ReadResult) -> None:
+                if isinstance(result, ReadDone) and not self.dead:
+                    found = any(map(_is_of_a_session, result.answers))
+                    later = names[len(part) :]
+                    then(True) if found else look(later, bool(later))
+
+            return self.port.read([GetData(f"{ids}/{name}") for name in part], read)
+
+        self.port.read([GetChildren(ids)], listed)
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete nodes, in parts. Those of a part of which one is missing stay."""
@@ -117,6 +140,13 @@ def others_in(ids: ReadAnswer) -> bool:
         return True
     found = ids.names if isinstance(ids, Children) else ()
     return any(map(is_somebodys, found))
+
+
+def _is_of_a_session(registration: ReadAnswer) -> bool:
+    """Whether somebody's session keeps it, or may."""
+    if isinstance(registration, Node):
+        return registration.stat.ephemeral_owner != 0
+    return isinstance(registration, Denied)
 
 
 def names_in(answer: ReadAnswer) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.core.value_type import value
 from zkcoord.zk.clock import wall_ms
 
 NO_STATES = {phase.value: 0 for phase in ClassicPhase}
@@ -25,10 +26,12 @@ class ClassicFigures:
     answered: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicSeen:
     """At one moment: groups by state, members, requests without an answer, of which some have not
-    been read yet; and what was counted until then.
+    been read yet, and groups that are left alone (`none_is_served`: all of them are), since others
+    than coordinators may write what is said of them, or it is hidden; and what was counted until
+    then.
     """
 
     states: Mapping[str, int] = field(default_factory=lambda: NO_STATES)
@@ -37,3 +40,5 @@ class ClassicSeen:
     unread: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
     answered: int = 0
+    left_alone: int = 0
+    none_is_served: bool = False

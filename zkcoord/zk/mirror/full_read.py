@@ -16,7 +16,6 @@ With roles, who may write its nodes is asked last (`group_acls`), of the groups 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from typing import Any, TypeVar
 from zkcoord.core.classic.state import ClassicState
 from zkcoord.core.events import GroupDelta
 from zkcoord.core.model import GroupMetadata, Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import (
     Children,
     Denied,
@@ -58,7 +58,7 @@ REQUESTS_UNDER_WAY_MAX = 3
 """ZooKeeper reads the next ones while an answer is decoded."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupRead:
     """A group that was read: a full delta (None: it does not exist), and its size. `left_alone`
     says that it was not read to its end.

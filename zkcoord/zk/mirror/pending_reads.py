@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from zkcoord.core.model import TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.zk.port import GetChildren, GetData, Read
 from zkcoord.znodes.paths import Layout
 
@@ -125,7 +125,7 @@ def read_of(layout: Layout, want: Want) -> Read:
     return GetChildren(layout.topics_root if want.kind == "topics" else layout.groups_root)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SizeLimits:
     """How much of one group is read: its registrations, and all its nodes together. A larger group
     is left alone.

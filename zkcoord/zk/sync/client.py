@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 READ_DEADLINE_MS = 15_000
 AT_EASE_READS = 100
@@ -68,9 +69,16 @@ def not_allowed(path: str, answer: Denied) -> str:
             " delete what is nobody's there"
         )
     return (
-        f"ZooKeeper does not let this client read {path} ({answer.error.value}): give credentials"
-        " that may (--zookeeper-user)"
+        f"ZooKeeper does not let this client read {path} ({answer.error.value}):"
+        f" {give_others(answer.who)}"
     )
+
+
+def give_others(who: str) -> str:
+    """What helps where a right is missing; `who`: by which credentials it was tried ("": none)."""
+    if not who:
+        return "give credentials that may (--zookeeper-user)"
+    return f"{who} may not; give other credentials (--zookeeper-user)"
 
 
 class SyncClient:
@@ -101,15 +109,25 @@ class SyncClient:
 
     @property
     def principal(self) -> str:
-        """Whom ZooKeeper takes this client for, for a sentence."""
+        """Whom ZooKeeper takes this client for, for a sentence. With another password a digest's
+        user is another one, and nobody says so.
+        """
         options = self._options
         if options.digest is not None:
-            return options.digest.username
+            return f"{options.digest.username} (if that is its password: ZooKeeper takes any)"
         if options.sasl is not None:
             return options.sasl.username or "the principal of the Kerberos ticket"
         if options.tls is not None and options.tls.cert:
             return f"the certificate {options.tls.cert}"
         return "this client, which gave no credentials,"
+
+    @property
+    def given(self) -> str:
+        """`principal` where this client was given credentials; "": it was given none."""
+        options = self._options
+        with_cert = options.tls is not None and bool(options.tls.cert)
+        has_some = options.digest is not None or options.sasl is not None or with_cert
+        return self.principal if has_some else ""
 
     @property
     def roles(self) -> Roles | None:
@@ -162,7 +180,14 @@ class SyncClient:
             if self._at_ease and len(answers) < len(reads):
                 pause_ms = min(AT_EASE_PAUSES * (boot_ms() - began_ms), AT_EASE_PAUSE_MS_MAX)
                 threading.Event().wait(pause_ms / 1000)
-        return answers
+        return self.signed(answers)
+
+    def signed(self, answers: Sequence[A]) -> list[A | Denied]:
+        """The same answers; those that a right is missing for say by whom it was tried."""
+        who = self.given
+        return [
+            Denied(one.error, who) if who and isinstance(one, Denied) else one for one in answers
+        ]
 
     def see(self, reads: Sequence[Read]) -> list[ReadAnswer]:
         """As `read`, for answers of which a hidden one would pass for an absent one: raises

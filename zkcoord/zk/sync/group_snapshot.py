@@ -12,7 +12,6 @@ coordinator has looked since), they win: see `shown_state`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,13 +29,14 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 from zkcoord.core.shared import KEEPS_OUT
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
 from zkcoord.zk.sync.client import SyncClient, not_allowed
-from zkcoord.zk.sync.led_seen import LedSnapshot
+from zkcoord.zk.sync.led_seen import NOT_KNOWN, LedSnapshot
+from zkcoord.zk.sync.listed_names import no_such_group
 from zkcoord.zk.sync.read_modes import believed_modes
 from zkcoord.znodes import codec, names
-from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.codec import EpochData, LeaderData
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import match_patterns
@@ -50,7 +50,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CoordinatorSeen:
     """The leader node and the epoch, as far as they can be read; None: there is no such node."""
 
@@ -58,10 +58,11 @@ class CoordinatorSeen:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupListed:
     """One group of a list. `topics` is what its last coordinator reported as subscribed, `paused`
-    who paused it ("": nobody); `client_led`: its leader is a client, who knows that.
+    who paused it ("": nobody); `client_led`: its leader is a client, who knows that. `unknown`:
+    nobody knows whether it has members, and so not its state.
     """
 
     name: str
@@ -74,6 +75,12 @@ class GroupListed:
     protocol: str = ""
     client_led: bool = False
     paused: str = ""
+    unknown: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Its state, in a word."""
+        return NOT_KNOWN if self.unknown else self.state.value
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ class GroupSnapshot:
     as far as they exist; `subscribed` the topics of each member with its streams. `led`: where its
     leader is, or was, a client; `pinned`: who an operator has said is to run it ("": nobody).
     `in_kafka_at`: a gateway that keeps its offsets in Kafka, where it is pinned to be coordinated.
+    `left_alone`: why no coordinator serves it, as far as that was asked ("": one may).
     """
 
     group: str
@@ -99,6 +107,7 @@ class GroupSnapshot:
     led: LedSnapshot | None = None
     pinned: str = ""
     in_kafka_at: str = ""
+    left_alone: str = ""
     holders: dict[TopicPartition, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,6 +129,11 @@ class GroupSnapshot:
         return self.led is not None and bool(self.led.members or not self.members)
 
     @property
+    def unknown(self) -> str:
+        """Why nobody knows who is in it; "": that is known, or somebody is registered."""
+        return self.led.unknown if self.led is not None and self.is_led else ""
+
+    @property
     def paused(self) -> str:
         """Who has paused it, by its mode, or by the report where there is none; "": nobody."""
         return self.metadata.paused if self.mode is None else self.mode.paused_by
@@ -136,6 +150,11 @@ class GroupSnapshot:
         if self.led is not None and self.is_led:
             return self.led.state
         return shown_state(self.metadata, len(self.members))
+
+    @property
+    def shown(self) -> str:
+        """The state, in a word."""
+        return NOT_KNOWN if self.unknown else self.state.value
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -391,25 +410,6 @@ class _GroupReading:
         found: dict[str, Command] = {}
         self._taker(found, node, lambda n: codec.decode_command(member, node, n.data))(answer)
         self.commands.setdefault(member, []).extend(found.values())
-
-
-def no_such_group(reader: SyncClient, layout: Layout, group: str) -> str:
-    """The sentence, with the names that were probably meant."""
-    roots = layout.groups_root, ClassicPaths(layout).groups
-    found, led, topics = reader.read([*map(GetChildren, roots), GetChildren(layout.topics_root)])
-    known = {*_children(found, roots[0]), *(led.names if isinstance(led, Children) else ())}
-    near = difflib.get_close_matches(group, sorted(known), n=3)
-    here = f"there is no group {group} on this ensemble (layout {layout.name})"
-    if near:
-        return f"{here}: did you mean {' or '.join(near)}?"
-    return (
-        f"{here}: see zkcoord groups list"
-        if not isinstance(topics, Missing)
-        else (
-            f"{here}, and no Kafka either ({layout.topics_root}): correct the chroot at the end of"
-            " --zookeeper"
-        )
-    )
 
 
 def _registration(name: str, node: Node) -> Member | Malformed | None:

@@ -7,11 +7,9 @@ from __future__ import annotations
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import Children, GetChildren, GetData, Node
 from zkcoord.zk.sync.client import SyncClient
-from zkcoord.znodes.gateway_nodes import AnnouncedGateway, decode_gateway
+from zkcoord.znodes.gateway_nodes import NODES_READ_MAX, AnnouncedGateway, announced
 from zkcoord.znodes.paths import Layout
 from zkcoord.znodes.patterns import compiled
-
-GATEWAYS_MAX = 100
 
 
 def kept_in_kafka(reader: SyncClient, layout: Layout, group: str) -> str:
@@ -19,10 +17,12 @@ def kept_in_kafka(reader: SyncClient, layout: Layout, group: str) -> str:
     may announce themselves. Raises `UnavailableError`.
     """
     (answer,) = reader.read([GetChildren(layout.gateways)])
-    names = sorted(answer.names)[:GATEWAYS_MAX] if isinstance(answer, Children) else []
+    names = sorted(answer.names)[:NODES_READ_MAX] if isinstance(answer, Children) else []
     nodes = reader.read([GetData(f"{layout.gateways}/{name}") for name in names])
     for name, node in zip(names, nodes, strict=True):
-        found = decode_gateway(name, node.data) if isinstance(node, Node) else None
+        if not isinstance(node, Node):
+            continue
+        found = announced(name, node.data, node.stat.ephemeral_owner)
         if isinstance(found, AnnouncedGateway) and _names(found.in_kafka, group):
             return f"{found.host}:{found.port}"
     return ""

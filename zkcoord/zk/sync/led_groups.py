@@ -7,12 +7,13 @@ cannot be read of a group is said of that group; the others are shown.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from zkcoord.core.classic.requests import BlobRef
 from zkcoord.core.classic.state import ClassicMember, ClassicState
 from zkcoord.core.model import GroupMetadata, GroupState, Malformed, Topic
+from zkcoord.core.value_type import value
 from zkcoord.errors import UnavailableError, UnknownGroupError
 from zkcoord.zk.classic.blobs import parts_of
 from zkcoord.zk.port import Children, Denied, GetChildren, GetData, Missing, Node, Read, ReadAnswer
@@ -41,6 +42,7 @@ from zkcoord.znodes.classic.view import NEVER, ClassicView
 from zkcoord.znodes.paths import Layout
 
 GROUPS_PER_READ = 200
+STATE = "state of a group"
 DOUBTED_LED = "client-led group that is not believed"
 ASSIGNED_BYTES_MAX = 8 * 1024 * 1024
 """Of all assignments of a group that are read: more than a coordinator keeps."""
@@ -52,11 +54,12 @@ MEMBERS_OF_BOTH_KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Decided:
     view: ClassicView
     since: ClassicRound
     malformed: tuple[Malformed, ...]
+    unknown: str = ""
 
 
 def list_all_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
@@ -69,18 +72,28 @@ def list_all_groups(reader: SyncClient, layout: Layout) -> list[GroupListed]:
 
 def led_views(
     reader: SyncClient, layout: Layout, wanted: Container[str]
-) -> dict[str, ClassicView | None]:
-    """Of these groups those that clients lead, or have led. None: what was decided cannot be read.
-    Raises `UnavailableError`.
+) -> dict[str, ClassicView | Malformed]:
+    """Of these groups those that clients lead, or have led. `Malformed`: what was decided cannot be
+    read, or is not believed, because of what is above all of them. Raises `UnavailableError`.
     """
     found = _all_decided(reader, ClassicPaths(layout), wanted)
-    return {name: None if one.malformed else one.view for name, one in found}
+    return {name: one.malformed[0] if one.malformed else one.view for name, one in found}
+
+
+def led_doubts(reader: SyncClient, layout: Layout, groups: Iterable[str]) -> dict[str, str]:
+    """Why what is said of clients that lead some of these is not believed, by name. Raises
+    `UnavailableError`.
+    """
+    paths = ClassicPaths(layout)
+    return doubts(reader, layout, paths.above_groups(), {name: paths.said(name) for name in groups})
 
 
 def _all_decided(
     reader: SyncClient, paths: ClassicPaths, wanted: Container[str] | None = None
 ) -> Iterator[tuple[str, _Decided]]:
     (head,) = reader.read([GetData(paths.groups)])
+    if isinstance(head, Denied):
+        raise UnavailableError(not_allowed(paths.groups, head))
     if not isinstance(head, Node) or not 0 < head.stat.num_children <= CHILDREN_LISTED_MAX:
         return  # as those of a group: more than people can read
     (answer,) = reader.read([GetChildren(paths.groups)])
@@ -95,7 +108,8 @@ def _all_decided(
         for name, state, since in zip(part, answers, answers, strict=False):
             decided = _decided(paths, name, state, since)
             if decided is not None and why:
-                decided = _Decided(ClassicView(NEVER), ClassicRound(), (_doubted(name, why),))
+                bad = (_doubted(name, why),)
+                decided = _Decided(ClassicView(NEVER), ClassicRound(), bad, why)
             if decided is not None:
                 yield name, decided
 
@@ -113,17 +127,18 @@ def _decided(
     if isinstance(state, Node):
         decided = decode_state(group, state.data)
     elif isinstance(state, Denied):
-        decided = Malformed("state of a group", group, not_allowed(paths.state(group), state))
+        decided = Malformed(STATE, group, not_allowed(paths.state(group), state))
     else:
         return None
     told = decode_round(group, since.data) if isinstance(since, Node) else ClassicRound()
+    unknown = decided.reason if isinstance(decided, Malformed) else ""
     if isinstance(decided, Malformed):
         bad.append(decided)
         decided = NEVER
     if isinstance(told, Malformed):
         bad.append(told)
         told = ClassicRound()
-    return _Decided(ClassicView(decided, told), told, tuple(bad))
+    return _Decided(ClassicView(decided, told), told, tuple(bad), unknown)
 
 
 def _doubted(group: str, why: str) -> Malformed:
@@ -150,6 +165,7 @@ def _merged(name: str, other: GroupListed | None, found: _Decided) -> GroupListe
         state.protocol_type,
         state.protocol,
         True,
+        unknown=bool(found.unknown),
     )
 
 
@@ -223,8 +239,9 @@ def _topics(reader: SyncClient, found: GroupSnapshot, led: LedSnapshot) -> dict[
 
 
 def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | None:
-    """A group that clients lead, or have led; where that is not believed, it has nobody, and
-    `malformed` says so. None: no client ever has. Raises `UnavailableError`.
+    """A group that clients lead, or have led; where that is not believed, or cannot be read, it is
+    `unknown` who is in it, and `malformed` says so. None: no client ever has. Raises
+    `UnavailableError`.
     """
     paths = ClassicPaths(layout)
     state, since, head = reader.read([*_reads(paths, group), GetData(paths.group(group))])
@@ -239,9 +256,8 @@ def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | Non
         report = None
     if found is None and report is None:
         return None
-    own = {group: (paths.group(group), paths.state(group), paths.round(group))}
-    for why in doubts(reader, layout, paths.above_groups(), own).values():
-        return LedSnapshot(NEVER.phase, 0, malformed=(_doubted(group, why),))
+    for why in led_doubts(reader, layout, [group]).values():
+        return LedSnapshot(NEVER.phase, 0, malformed=(_doubted(group, why),), unknown=why)
     decided = view.state
     members = _members(reader, paths, group, decided, bad)
     gone = found.since.gone if found is not None else {}
@@ -254,6 +270,7 @@ def see_led(reader: SyncClient, layout: Layout, group: str) -> LedSnapshot | Non
         tuple(replace(one, gone=member_digest(one.member_id) in gone) for one in members),
         report,
         tuple(bad),
+        found.unknown if found is not None else "",
     )
 
 

@@ -7,12 +7,16 @@ from functools import cached_property
 
 from zkcoord.core.classic.state import ClassicPhase
 from zkcoord.core.model import GroupState, Malformed, TopicPartition
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.report import ClassicReport, EndedSaid, WaitsSaid
+
+NOT_KNOWN = "unknown"
+"""What is shown where nobody knows it: in place of a state, or of a number of members."""
 
 STATES = {phase: GroupState(phase.value) for phase in ClassicPhase}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LedMemberSnapshot:
     """A member. `library` and `gateway` ("": not known, or no gateway serves it just now) are as
     its gateway says; `partitions`: of an assignment that can be read (None: it cannot), of
@@ -37,7 +41,8 @@ class LedMemberSnapshot:
 @dataclass(frozen=True)
 class LedSnapshot:
     """A group. `report` is the coordinator's last, of which `waits` counts only while nothing else
-    was decided since.
+    was decided since. `unknown`: why nobody knows who is in it, as a sentence without a full stop
+    ("": that is known).
     """
 
     phase: ClassicPhase
@@ -48,6 +53,7 @@ class LedSnapshot:
     members: tuple[LedMemberSnapshot, ...] = ()
     report: ClassicReport | None = None
     malformed: tuple[Malformed, ...] = ()
+    unknown: str = ""
 
     @cached_property
     def by_id(self) -> dict[str, LedMemberSnapshot]:

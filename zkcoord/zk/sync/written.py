@@ -81,7 +81,7 @@ def read_written(client: SyncClient, paths: Sequence[str]) -> list[WrittenAnswer
                     raise client.unanswered()
                 reads_max = fewer_reads(reads_max)
                 break
-            found += answers
+            found += client.signed(answers)
             attempts = 0
     return found
 

@@ -29,9 +29,9 @@ does not end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.zk.acl.belief import judge_other_leader
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.port import (
@@ -74,7 +74,7 @@ SOMEBODY_ELSE_MOVED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Candidate:
     """What a candidate writes into the leader node, and the lease that it publishes."""
 
@@ -84,7 +84,7 @@ class Candidate:
     lease_max_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Won:
     """This session leads. `fence` is the epoch node's version; `older_lease_ms` the longest lease
     that an earlier coordinator let members have, where that is longer than this one's (else 0).
@@ -95,24 +95,24 @@ class Won:
     older_lease_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Standby:
     """Another session leads; call `Election.stand` again when the leader node changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Overruled:
     """The leader node is this session's, and does not lead: it won, and somebody wrote to that node
     or to the epoch's before it heard so. Only the session's end gives the seat to anybody.
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Free:
     """Nobody leads, and this session was only to look."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Waiting:
     """Something stands in the way that somebody may take away: one sentence for the user. Call
     `Election.stand` again after a while.
@@ -121,14 +121,14 @@ class Waiting:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unfit:
     """This coordinator must not lead here: one sentence for the user."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Adrift:
     """The connection failed in between; a new attempt follows the next `Connected`."""
 

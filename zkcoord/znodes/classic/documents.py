@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from zkcoord.core.classic.requests import (
     ClassicAnswer,
@@ -39,6 +39,7 @@ from zkcoord.core.classic.state import (
 )
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.classic.fields import (
     at_most,
@@ -85,7 +86,7 @@ ASSIGNED_BYTES = 80
 AskedOfGroup = ClassicJoin | ClassicSync | ClassicLeave | ClassicDelete
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicAsk:
     """What a gateway asks of a group."""
 
@@ -93,7 +94,7 @@ class ClassicAsk:
     request: AskedOfGroup
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InParts:
     """A request that stands in so many further nodes."""
 
@@ -403,7 +404,7 @@ def _member(entry: object) -> ClassicMember:
 # what has happened since
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicRound:
     """What has happened since a state was decided: the generation whose members are to join again
     (None: nobody is), and who is no member any more, by digest, with the code of its next

@@ -19,6 +19,7 @@ import re
 import uuid
 from dataclasses import dataclass
 
+from zkcoord.core.value_type import value
 from zkcoord.znodes import names
 from zkcoord.znodes.paths import Layout
 
@@ -29,14 +30,14 @@ _REQUEST = re.compile(r"[0-9a-f]{32}")
 _PRESENCE = re.compile(r"[0-9a-f]{32}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicRequestAt:
     """A request of a gateway."""
 
     request: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicPresenceAt:
     """A gateway serves a member, of which this is the digest."""
 
@@ -44,28 +45,28 @@ class ClassicPresenceAt:
     member: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicStateAt:
     """What was decided last of a group."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicRoundAt:
     """Whether a rebalance of a group has begun."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicPinAt:
     """An operator's word about who runs a group."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicBlobAt:
     """Bytes that a state names."""
 
@@ -73,7 +74,7 @@ class ClassicBlobAt:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicParentAt:
     """What is above a group's blobs, or above who serves its members."""
 
@@ -169,6 +170,16 @@ class ClassicPaths:
     def parts(self, group: str) -> tuple[str, ...]:
         """The nodes that a group is made with besides its state, the highest first."""
         return (self.group(group), self.blobs(group), self.presences(group), self.round(group))
+
+    def said(self, group: str) -> tuple[str, str, str]:
+        """Whoever may write one of these says what was decided."""
+        return (self.group(group), self.state(group), self.round(group))
+
+    def proof(self, group: str) -> str:
+        """Who may have a group deleted writes this, as members may not, in the transaction that
+        makes the request. Nothing is said there.
+        """
+        return self.blobs(group)
 
     def state(self, group: str) -> str:
         """What was decided last."""

@@ -5,10 +5,10 @@ the coordinator. Where there is no such node it is what its first member wants.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from zkcoord.core.classic.state import WORDS_CHARS_MAX
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.documents import VERSION
 from zkcoord.znodes.names import printable
 from zkcoord.znodes.strict_json import JsonObject, UnfitField, integer, reading, string, to_bytes
@@ -24,7 +24,7 @@ class Machine(enum.Enum):
     COORDINATED = "coordinated"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pin:
     """See the module. `by`: whose word it is."""
 

@@ -4,15 +4,14 @@ which library its client is, and where the gateway is. An earlier release says n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from zkcoord.core.classic.state import WORDS_CHARS_MAX
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.documents import VERSION
 from zkcoord.znodes.strict_json import JsonObject, free_text, integer, reading, to_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServedBy:
     """Names as they are told ("": not known)."""
 

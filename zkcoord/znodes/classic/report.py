@@ -5,10 +5,9 @@ written seldom, and after what it is about: what was decided is in the state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from zkcoord.core.classic.state import WORDS_CHARS_MAX, ClassicPhase
 from zkcoord.core.model import Malformed
+from zkcoord.core.value_type import value
 from zkcoord.znodes.classic.documents import INT32_MAX, MEMBER_ID_CHARS_MAX, VERSION
 from zkcoord.znodes.classic.fields import flag, listed, text
 from zkcoord.znodes.strict_json import (
@@ -31,7 +30,7 @@ PROBLEMS_MAX = 20
 REPORT_BYTES_MAX = 524_288
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Why:
     """What began a rebalance: the kind (of `CauseKind`, or of a later release), whom it was about,
     and in words.
@@ -42,7 +41,7 @@ class Why:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Named:
     """Members: how many, and the names of some."""
 
@@ -50,7 +49,7 @@ class Named:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WaitsSaid:
     """Whom a rebalance waits for, which began at `since_ms` (wall clock), until `until_ms` at most.
     `unjoined`: members without another JoinGroup; `pending`: ids that were given out and have not
@@ -68,7 +67,7 @@ class WaitsSaid:
     leader: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndedSaid:
     """How the last rebalance went, which ended at `at_ms` (wall clock); the rest as in
     `Rebalanced`.
@@ -85,7 +84,7 @@ class EndedSaid:
     again: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicReport:
     """See the module. `since_ms`: wall clock."""
 

@@ -5,11 +5,12 @@ members' loop, and visits each member once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from consumer.gateway.client_led.group import LedGroup
 from consumer.gateway.client_led.groups import LedGroups
 from zkcoord.core.classic.state import ClassicPhase
+from zkcoord.core.value_type import value
 
 WAITS = ("join", "sync", "heartbeat", "commit", "group")
 GROUPS_SHOWN_MAX = 2_000
@@ -22,7 +23,7 @@ def _nothing(names: tuple[str, ...]) -> dict[str, int]:
 PHASES = tuple(phase.value for phase in ClassicPhase)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LedServed:
     """`states`: groups with members here, by state; `waits`: requests without an answer yet, by
     what they are (`WAITS`: JoinGroup and SyncGroup that the coordinator is asked, heartbeats with
@@ -36,7 +37,7 @@ class LedServed:
     of_others: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ServedLedGroup:
     """One group: what was decided, its members here, requests of them that wait, and the first
     commit of what another member has ("": none).

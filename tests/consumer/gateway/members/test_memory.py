@@ -5,7 +5,7 @@ gateways are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -218,11 +218,56 @@ def test_gateways_know_each_other(zk_hosts: str, client: KazooClient) -> None:
             client.create(f"{LAY.gateways}/gateway-0000000009", b"{}")
             client.create(f"{LAY.gateways}/junk", encode_gateway("evil", 1))
             client.create(f"{LAY.gateways}/gateway-0000000007", encode_gateway("no:1", 1))
-            client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("third", 1))
+            third = encode_gateway("third", 1)
+            client.create(f"{LAY.gateways}/gateway-0000000008", third, ephemeral=True)
             three = (*both, AnnouncedGateway(8, "third", 1))
             wait_until(lambda: one.known == three, WAIT_S, "what can be read")
             client.delete(f"{LAY.gateways}/gateway-0000000008")
         wait_until(lambda: one.known == both[:1], WAIT_S, "that the other one is gone")
+
+
+def test_what_stays_without_its_maker_is_no_gateway(
+    zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be believed for ever, and has a number that a gateway is to get."""
+    evil = encode_gateway("evil", 1)
+    client.create(f"{LAY.gateways}/gateway-0000000001", evil, makepath=True)
+    with gateway(zk_hosts) as one:
+        wait_until(lambda: "has the number that is next" in caplog.text, WAIT_S, "a warning")
+        why = "gateway-0000000001': it is not ephemeral, so no gateway made it: delete it"
+        wait_until(lambda: why in caplog.text, WAIT_S, "that it is named")
+        assert not one.known
+        client.delete(f"{LAY.gateways}/gateway-0000000001")
+        wait_until(lambda: one.known, WAIT_S, "a number of its own")
+        assert [(g.host, g.port) for g in one.known or ()] == [("gw", 9192)]
+
+
+def test_gateways_that_have_waited_for_a_number_announce_themselves_once(
+    zk_hosts: str, client: KazooClient
+) -> None:
+    """Their own nodes tell them that something has changed, too."""
+    client.create(f"{LAY.gateways}/gateway-0000000001", b"{}", makepath=True)
+    ports = (9192, 9292, 9392)
+    with ExitStack() as stack:
+        there = [stack.enter_context(gateway(zk_hosts, port)) for port in ports]
+        for one in there:
+            wait_until(lambda one=one: one.neighbours._has_no_number, WAIT_S, "no number")  # type: ignore[misc]
+        client.delete(f"{LAY.gateways}/gateway-0000000001")
+        for one in there:
+            wait_until(lambda one=one: len(one.known or ()) == 3, WAIT_S, "all")  # type: ignore[misc]
+        assert len(client.get_children(LAY.gateways)) == 3
+
+
+def test_a_crowd_of_nodes_that_are_no_gateways_hides_none(
+    zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.ensure_path(LAY.gateways)
+    for number in range(300):
+        client.create(f"{LAY.gateways}/gateway-{number:010}x", encode_gateway("evil", 1))
+        client.create(f"{LAY.gateways}/gateway-{number:010}", encode_gateway("evil", 1))
+    with gateway(zk_hosts) as one, gateway(zk_hosts, 9292) as other:
+        wait_until(lambda: len(one.known or ()) == 2 == len(other.known or ()), WAIT_S, "both")
+    assert caplog.text.count("clients are not told of a gateway by") < 20
 
 
 def test_gateways_with_other_options_are_named(
@@ -232,7 +277,8 @@ def test_gateways_with_other_options_are_named(
     mine, others = {"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "3", "c": "4", "d": "5"}
     with gateway(zk_hosts, options=mine) as one:
         wait_until(lambda: one.known, WAIT_S, "itself")
-        client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("third", 1))
+        third = encode_gateway("third", 1)
+        client.create(f"{LAY.gateways}/gateway-0000000008", third, ephemeral=True)
         with gateway(zk_hosts, 9292, options=others) as other:
             wait_until(lambda: len(one.known or ()) == len(other.known or ()) == 3, WAIT_S, "all")
             assert (one.neighbours.differing, other.neighbours.differing) == (1, 1)
@@ -247,11 +293,12 @@ def test_a_gateway_that_is_told_where_this_one_is_is_named(
     zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is older is what this one left behind itself."""
-    client.create(f"{LAY.gateways}/gateway-0000000000", encode_gateway("gw", 9192), makepath=True)
+    older = encode_gateway("gw", 9192)
+    client.create(f"{LAY.gateways}/gateway-0000000000", older, ephemeral=True, makepath=True)
     with gateway(zk_hosts) as one:
         wait_until(lambda: one.known == (AnnouncedGateway(1, "gw", 9192),), WAIT_S, "itself")
         assert "where this one is" not in caplog.text
-        client.create(f"{LAY.gateways}/gateway-0000000009", encode_gateway("gw", 9192))
+        client.create(f"{LAY.gateways}/gateway-0000000009", older, ephemeral=True)
         wait_until(lambda: "at gw:9192, where this one is" in caplog.text, WAIT_S, "a warning")
 
 
@@ -279,7 +326,8 @@ def test_where_there_are_roles_only_coordinators_say_where_gateways_are(zk_hosts
 def test_what_anybody_could_have_made_is_not_believed(
     zk_hosts: str, client: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.create(f"{LAY.gateways}/gateway-0000000008", encode_gateway("evil", 1), makepath=True)
+    evil = encode_gateway("evil", 1)
+    client.create(f"{LAY.gateways}/gateway-0000000008", evil, ephemeral=True, makepath=True)
     with gateway(zk_hosts, roles=ROLES, user="coord") as one:
         wait_until(lambda: one.known, WAIT_S, "itself")
         assert one.known is not None and [g.host for g in one.known] == ["gw"]
