@@ -78,9 +78,9 @@ def test_more_than_may_wait_do_not_pass() -> None:
 @pytest.mark.parametrize(
     ("request_line", "status", "every_ms"),
     [
-        ("GET /groups HTTP/1.1", 200, places.EVERY_MS[""]),
-        ("GET /metrics HTTP/1.1", 200, places.EVERY_MS[""]),
-        ("GET /live HTTP/1.1", 200, places.EVERY_MS["/live"]),
+        ("GET /groups HTTP/1.1", 200, places.OTHERS_EVERY_MS),
+        ("GET /metrics HTTP/1.1", 200, places.OTHERS_EVERY_MS),
+        ("GET /live HTTP/1.1", 200, places.PROBED_EVERY_MS),
         ("GET /nothing HTTP/1.1", 404, places.REFUSED_EVERY_MS),
         ("POST /groups HTTP/1.1", 405, places.REFUSED_EVERY_MS),
         ("GET /groups HTTP/1.1\r\nHost: elsewhere", 421, places.REFUSED_EVERY_MS),
@@ -106,7 +106,7 @@ def test_many_clients_that_ask_again_at_once_are_answered_no_more_often(
     """Whether more of them ask than may wait for a turn, or fewer; whatever they are answered. And
     /live is answered beside them, each time.
     """
-    monkeypatch.setattr(places, "TURNS_MAX", {**places.TURNS_MAX, "": 8})
+    monkeypatch.setattr(places, "OTHERS_TURNS_MAX", 8)
     monkeypatch.setattr(places, "REFUSED_TURNS_MAX", 8)
     made = HttpServer("127.0.0.1", 0, _respond)
     made.start()
@@ -130,7 +130,7 @@ def test_many_clients_that_ask_again_at_once_are_answered_no_more_often(
     made.stop()
     assert {status_of(one) for one in probes} == {200}
     good = found.count(200)
-    assert good <= took_ms / places.EVERY_MS[""] + 1
+    assert good <= took_ms / places.OTHERS_EVERY_MS + 1
     assert len(found) - good - found.count(0) <= took_ms / places.REFUSED_EVERY_MS + 1
 
 
@@ -157,6 +157,20 @@ def test_who_hears_nothing_is_kept_for_a_while_without_a_thread(
     assert held[1].recv(1) == b"" and held[2].recv(1) == b""
     for client in held:
         client.close()
+
+
+def test_a_connection_without_a_thread_waits_no_more(
+    monkeypatch: pytest.MonkeyPatch, server: HttpServer
+) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", no_thread)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
+            assert client.recv(1) == b""
+    assert not server.places._waiting
+    assert status_of(raw(server, b"GET /live HTTP/1.1\r\n\r\n")) == 200
 
 
 def test_the_end_closes_those_who_hear_nothing(

@@ -4,13 +4,16 @@ what people are told of why it serves none.
 
 from __future__ import annotations
 
-from tests.sim.rights import OPEN
+import pytest
+
+from tests.sim.rights import OPEN, ROLES
 from tests.zk.classic.guarded import CLIENT, LED, MINUTE_MS, Guarded
 from tests.zk.classic.served_side import GROUP, PATHS
 from zkcoord.core.classic.requests import ClassicJoin
 from zkcoord.core.error_codes import WireCode
+from zkcoord.zk.acl.table import ALL, bits
 from zkcoord.zk.classic.finding import LOOK_AGAIN_MS
-from zkcoord.zk.port import Change, Delete, Fired
+from zkcoord.zk.port import AclEntry, Change, Create, Delete, Fired
 from zkcoord.znodes.classic.documents import encode_state
 
 JOIN = ClassicJoin("", "fresh", "connect", (("own", b"x"),), 30_000, 30_000)
@@ -128,3 +131,40 @@ def test_what_was_deleted_is_left_alone_no_more() -> None:
         side.make(*names)
         side.passes(LOOK_AGAIN_MS + 200)
     assert side.groups is not None and side.groups.seen().left_alone == 10
+
+
+@pytest.mark.parametrize("opened", [PATHS.groups, PATHS.group(GROUP)])
+def test_whoever_asks_for_one_that_others_may_write_hears_that_it_is_not_served(
+    opened: str,
+) -> None:
+    """Its gateway may have believed it before."""
+    side = Guarded()
+    side.make(GROUP)
+    side.close()
+    side.may(opened, (OPEN,))
+    side.lead()
+    asked = side.asks(JOIN)
+    side.settle()
+    assert side.told(asked) is WireCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_state_that_no_coordinator_may_write_counts_while_its_clients_are_served(
+    served: bool,
+) -> None:
+    """It may have been the coordinator's own, and its gateway does not look again; without clients
+    it keeps nobody out.
+    """
+    side = Guarded()
+    side.make(GROUP)
+    side.set(PATHS.state(GROUP), encode_state(LED))
+    if served:
+        side.write([Create(PATHS.presence(GROUP, CLIENT.member_id), b"", ephemeral=True)])
+    side.close()
+    others = tuple(
+        AclEntry(bits("r"), entry.scheme, entry.id) for entry in ROLES.acl(PATHS.state(GROUP))
+    )
+    side.may(PATHS.state(GROUP), (AclEntry(bits(ALL), "sim", "admin"), *others))
+    side.lead_fixed(PATHS.state(GROUP))
+    side.passes(2 * LOOK_AGAIN_MS)
+    assert side.groups is not None and side.groups.may_lead(GROUP) is served

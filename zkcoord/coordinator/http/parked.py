@@ -11,7 +11,7 @@ from collections.abc import Callable
 from zkcoord.zk.clock import boot_ms
 
 PARKED_MS = 1_000
-PARKED_MAX = 512
+PARKED_MAX = 256
 
 
 class ParkedConnections:
@@ -21,11 +21,15 @@ class ParkedConnections:
         self._close = close
         self._lock = threading.Lock()
         self._until_ms: dict[socket.socket, int] = {}
+        self._parked: set[socket.socket] = set()
         self._over = False
 
-    def __contains__(self, connection: socket.socket) -> bool:
+    def was_parked(self, connection: socket.socket) -> bool:
+        """Whether it is closed here, or was; its own thread asks, once, when it ends."""
         with self._lock:
-            return connection in self._until_ms
+            found = connection in self._parked
+            self._parked.discard(connection)
+            return found
 
     @property
     def are_many(self) -> bool:
@@ -34,10 +38,11 @@ class ParkedConnections:
             return len(self._until_ms) >= PARKED_MAX
 
     def park(self, connection: socket.socket) -> None:
-        """It is closed here, and by nobody else."""
+        """It is closed here, and by nobody else: for its own thread, at the end of that."""
         with self._lock:
             if self._over:
                 return
+            self._parked.add(connection)
             first = next(iter(self._until_ms)) if len(self._until_ms) >= PARKED_MAX else None
             if first is not None:
                 del self._until_ms[first]

@@ -27,14 +27,12 @@ WAITING_MAX = 128
 PLACES = {"/live": 8, "/ready": 8}
 PLACES_MAX = 32
 PER_ADDRESS_MAX = 16
-EVERY_MS = {"/live": 2, "/ready": 2, "": 20}
-"""Between two answers of a path; "": of all others."""
-
-TURNS_MAX = {"/live": 256, "/ready": 256, "": 64}
-"""So many wait for a turn."""
-
-REFUSED_EVERY_MS = 20
-REFUSED_TURNS_MAX = 64
+PROBED_EVERY_MS, PROBED_TURNS_MAX = 2, 256
+OTHERS_EVERY_MS, OTHERS_TURNS_MAX = 20, 64
+REFUSED_EVERY_MS, REFUSED_TURNS_MAX = 20, 64
+"""The time between two answers, and how many wait for their turn: of /live and /ready together, of
+all other paths, of those who are refused.
+"""
 
 
 class Places:
@@ -45,7 +43,9 @@ class Places:
         self._waiting: dict[socket.socket, str] = {}
         self._taken: Counter[str] = Counter()
         self._by_address: Counter[tuple[str, str]] = Counter()
-        self._paces = {kind: AnswerPace(ms, TURNS_MAX[kind]) for kind, ms in EVERY_MS.items()}
+        probed = AnswerPace(PROBED_EVERY_MS, PROBED_TURNS_MAX)
+        others = AnswerPace(OTHERS_EVERY_MS, OTHERS_TURNS_MAX)
+        self._paces = {**dict.fromkeys(PLACES, probed), "": others}
         self._refused = AnswerPace(REFUSED_EVERY_MS, REFUSED_TURNS_MAX)
 
     def waits(self, connection: socket.socket, address: str) -> None:

@@ -262,7 +262,11 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         if self.parked.are_many:
             time.sleep(WHERE_MANY_ARE_PARKED_S)
         self.places.waits(request, client_address[0])
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # there is no thread for it
+            self.places.heard(request)
+            raise
 
     def service_actions(self) -> None:
         """After each connection, and from time to time."""
@@ -270,7 +274,7 @@ class HttpServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """A connection is over, unless it is kept for a while."""
-        if request not in self.parked:
+        if not self.parked.was_parked(request):
             super().shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:

@@ -17,8 +17,8 @@ from zkcoord.znodes.classic.paths import ClassicPaths
 @value
 class LedDoubts:
     """Why not: `above` is what is wrong above all of them, `own` with the nodes of some of them, by
-    group. Sentences without a full stop. `foreign`: what is said of these no coordinator can have
-    written, so that members do not believe it either.
+    group. Sentences without a full stop. `foreign`: what is said of these no coordinator may write
+    now, so that members do not believe it; a gateway that has believed it before still may.
     """
 
     above: str = ""

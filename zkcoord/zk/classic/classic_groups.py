@@ -239,13 +239,13 @@ class ClassicGroups:
         served.lacks(lacking)
         self._touched(group)
 
-    def _begin_serving(self, could_be_read: bool) -> None:
+    def _begin_serving(self, can_be: bool) -> None:
         """Serve them; or have whoever asks hear that they are not served."""
-        self._has_begun = could_be_read
-        for where, is_there in self._early if could_be_read else ():
+        self._has_begun = can_be
+        for where, is_there in self._early if can_be else ():
             self._presence(where, is_there)
         self._early.clear()
-        if could_be_read or not self._hears:
+        if can_be or not self._hears:
             self._hears = True
             self._incoming.begin()
 

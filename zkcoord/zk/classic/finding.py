@@ -49,7 +49,7 @@ Answers = Callable[[tuple[ReadAnswer, ...]], None]
 class WrittenGroups:
     """See the module. `read` asks ZooKeeper, `strange` hears of what is not believed. `found(group,
     what is written, which of its nodes are missing)` takes each group, `done` hears of the end,
-    and whether they could be read.
+    and whether they can be served.
     `are_open`: none is served, since others may write what is above all of them; `mended` hears
     that they may not any more, before what is written is read, and goes on with its argument.
     """
@@ -128,8 +128,7 @@ class WrittenGroups:
 
         def read() -> None:
             self._looked()
-            if not self.are_open:
-                self._done(True)
+            self._done(not self.are_open)
 
         def judged(doubts: LedDoubts) -> None:
             was_open, self.are_open = self.are_open, bool(doubts.above)
@@ -228,7 +227,7 @@ class WrittenGroups:
         if why:
             is_news = False
             names_some = isinstance(decided, Malformed) or bool(decided and decided.members)
-            if names_some and not is_foreign:
+            if names_some and not (is_foreign and _is_served_to_nobody(decided, presence)):
                 self._unsettle(group)
             elif not isinstance(state, Denied):
                 is_news = self._settled(group)
@@ -345,10 +344,16 @@ class WrittenGroups:
             self._edge.freed(group)
 
 
+def _is_served_to_nobody(decided: ClassicState | Malformed | None, presence: ReadAnswer) -> bool:
+    """Whether no gateway serves any of these members, whatever it believes."""
+    if not isinstance(decided, ClassicState) or isinstance(presence, Denied):
+        return False
+    return {member_digest(one.member_id) for one in decided.members}.isdisjoint(names_in(presence))
+
+
 def _is_untold(decided: ClassicState, presence: ReadAnswer) -> bool:
     """Whether none of a generation's members may have heard of it: who has is served."""
-    members = {member_digest(one.member_id) for one in decided.members}
-    return decided.phase is ClassicPhase.COMPLETING and members.isdisjoint(names_in(presence))
+    return decided.phase is ClassicPhase.COMPLETING and _is_served_to_nobody(decided, presence)
 
 
 def _nobody_in(state: ReadAnswer) -> ClassicState:
