@@ -20,7 +20,7 @@ from consumer.member.joining.group_nodes import read_mode
 from consumer.member.joining.missing_nodes import make_missing, with_parents
 from consumer.member.joining.registration import Ended, Joined, Registration
 from consumer.member.joining.unserved_asks import UnservedAsks
-from zkcoord.core.model import Malformed
+from zkcoord.core.model import GroupState
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.backoff import at_once_then, delay_ms
@@ -453,16 +453,12 @@ class MemberDriver:
     def _leader(self, result: ReadResult) -> None:
         if isinstance(result, ReadDone):
             leader, group = result.answers
-            report = (
-                codec.decode_metadata(self.options.group, group.data)
+            found = (
+                codec.decode_group_state(self.options.group, group.data)
                 if isinstance(group, Node) and group.data
                 else None
             )
-            state = (
-                report.state.value
-                if report is not None and not isinstance(report, Malformed)
-                else "new"
-            )
+            state = found.value if isinstance(found, GroupState) else "new"
             alive = leads(leader)
             self._feed(ev.LeaderSeen(self.clock(), alive, state))
 

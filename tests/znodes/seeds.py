@@ -139,6 +139,10 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         lambda data, name="g": codec.decode_metadata(name, data),
         [codec.encode_metadata(METADATA)],
     ),
+    "group state": (
+        lambda data, name="g": codec.decode_group_state(name, data),
+        [codec.encode_metadata(METADATA)],
+    ),
     "topic": (
         lambda data, name="t": codec.decode_topic(name, data, STAT),
         [b'{"partitions":{"1":[0],"0":[0]},"topic_id":"Bl8","adding_replicas":{},"version":3}'],

@@ -12,13 +12,25 @@ from hypothesis import strategies as st
 
 from tests.znodes import strategies
 from zkcoord.core.model import Cause, Departed, GroupMetadata, Malformed, TopicPartition
-from zkcoord.znodes.codec import decode_metadata, encode_metadata, ranges_of
+from zkcoord.znodes.codec import decode_group_state, decode_metadata, encode_metadata, ranges_of
 from zkcoord.znodes.metadata import OWNERSHIP_CHARS_MAX, PROBLEMS_MAX, TEXT_CHARS_MAX
 
 
 @given(strategies.metadata)
 def test_round_trip(metadata: GroupMetadata) -> None:
     assert decode_metadata("g", encode_metadata(metadata)) == metadata
+
+
+@given(strategies.metadata)
+def test_the_state_alone_is_that_of_the_whole(metadata: GroupMetadata) -> None:
+    assert decode_group_state("g", encode_metadata(metadata)) is metadata.state
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "[]", '{"version":2,"state":"Stable"}', '{"version":1,"state":"?"}']
+)
+def test_what_is_no_state_is_malformed(text: str) -> None:
+    assert isinstance(decode_group_state("g", text.encode()), Malformed)
 
 
 def test_an_empty_node_is_a_group_nothing_is_known_of() -> None:

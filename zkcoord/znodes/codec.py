@@ -21,7 +21,7 @@ from zkcoord.znodes.kafka import (
     decode_topic,
 )
 from zkcoord.znodes.legacy_json import LegacyDocument, decode_legacy_document
-from zkcoord.znodes.metadata import decode_metadata, encode_metadata, ranges_of
+from zkcoord.znodes.metadata import decode_group_state, decode_metadata, encode_metadata, ranges_of
 from zkcoord.znodes.mode import decode_mode, encode_mode
 from zkcoord.znodes.owner_offset_epoch import (
     EPOCH_MAX,
@@ -68,6 +68,7 @@ __all__ = [
     "decode_command",
     "decode_commit_metadata",
     "decode_epoch",
+    "decode_group_state",
     "decode_incarnation",
     "decode_leader",
     "decode_legacy_document",

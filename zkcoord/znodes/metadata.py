@@ -54,6 +54,13 @@ def decode_metadata(name: str, data: bytes) -> GroupMetadata | Malformed:
     )
 
 
+def decode_group_state(name: str, data: bytes) -> GroupState | Malformed:
+    """Of the same only the state, which is all that members want: of a group of many static members
+    the rest is most of the work.
+    """
+    return reading("group metadata", name, data, _state, METADATA_BYTES_MAX)
+
+
 def encode_metadata(metadata: GroupMetadata, bytes_max: int = METADATA_WRITTEN_BYTES_MAX) -> bytes:
     """The group node's data, at most `bytes_max` long: what does not fit is left out in the order
     that the module's docstring gives.
@@ -150,9 +157,7 @@ _TEXTS = Texts(
 def _metadata(document: JsonObject) -> GroupMetadata:
     integer(document, "version", 1, 1)
     word, assignor, protocol, ownership, failure = _TEXTS.read(document)
-    state = _STATES.get(word)
-    if state is None:
-        raise UnfitField(f"state is not one of {', '.join(_STATES)}")
+    state = _state_named(word)
     topics = tuple(strings(document, "topics", names.NAME_CHARS_MAX))
     cause = mapping(document, "cause")
     return GroupMetadata(  # by position: names take longer than all else that making one does
@@ -172,6 +177,18 @@ def _metadata(document: JsonObject) -> GroupMetadata:
         tuple(strings(document, "problems", TEXT_CHARS_MAX)) if "problems" in document else (),
         string(document, "paused", TEXT_CHARS_MAX) if "paused" in document else "",
     )
+
+
+def _state(document: JsonObject) -> GroupState:
+    integer(document, "version", 1, 1)
+    return _state_named(string(document, "state", TEXT_CHARS_MAX))
+
+
+def _state_named(word: str) -> GroupState:
+    state = _STATES.get(word)
+    if state is None:
+        raise UnfitField(f"state is not one of {', '.join(_STATES)}")
+    return state
 
 
 def _configuration(found: JsonObject) -> dict[str, str | int]:

@@ -30,10 +30,11 @@ from consumer.member.joining.whose_group import (
     if_not_led_by_clients,
     if_not_used_elsewhere,
     in_use,
+    may_be_of,
     reads_of_leader,
     see_whose,
 )
-from zkcoord.core.model import GroupMetadata, GroupMode, GroupState, Malformed, Member, Mode
+from zkcoord.core.model import GroupMode, GroupState, Malformed, Member, Mode
 from zkcoord.core.value_type import value
 from zkcoord.zk.acl.belief import Belief, judge_other_leader
 from zkcoord.zk.acl.table import Roles
@@ -227,12 +228,12 @@ class Registration:
             )
         value = codec.decode_epoch(epoch.data) if isinstance(epoch, Node) else None
         known = value if isinstance(value, EpochData) else EpochData(0, 0, 0)
-        report = (
-            codec.decode_metadata(self.options.group, group_node.data)
+        found = (
+            codec.decode_group_state(self.options.group, group_node.data)
             if isinstance(group_node, Node) and group_node.data
             else None
         )
-        state = report.state.value if isinstance(report, GroupMetadata) else "new"
+        state = found.value if isinstance(found, GroupState) else "new"
         missing = tuple(t for t, a in zip(topics, rest, strict=False) if isinstance(a, Missing))
         alive = leads(leader)
         seen = Joined(0, known.epoch, known.lease_max_ms, 0, alive, state, missing)
@@ -332,7 +333,7 @@ class Registration:
             found = {
                 path: codec.decode_registration(name, a.data, a.stat)
                 for name, path, a in zip(part, paths, result.answers, strict=False)
-                if isinstance(a, Node)
+                if isinstance(a, Node) and may_be_of(self.options.instance, a.data)
             }
             rivals = {
                 path: member

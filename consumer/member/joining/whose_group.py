@@ -133,6 +133,13 @@ def in_use(group: str, chosen: str | None, members: Sequence[str]) -> str:
     )
 
 
+def may_be_of(instance: str | None, registration: bytes) -> bool:
+    """Whether a registration may be of this instance, seen without reading it: a group may have
+    thousands. (No writer of JSON spells these names in another way: A-Z a-z 0-9 . _ -.)
+    """
+    return (instance or "").encode() in registration
+
+
 def see_whose(
     port: Port,
     layout: Layout,
