@@ -35,15 +35,15 @@ def test_a_topic_that_only_a_broken_off_reading_saw_is_told_to_be_gone() -> None
 
     def mirror(*topics: str, begun: bool) -> Mirror:
         made = Mirror(
-            None, Layout.DRAFT, 7, lambda: 0, told.append, lambda *what: (), driver.previous
+            None, Layout.DRAFT, 7, lambda: 0, told.append, lambda *what: (), driver.world._previous
         )  # type: ignore[arg-type]
         made.topics.update({name: topic(name) for name in topics})
         made.begun = begun
         return made
 
-    driver.mirror = mirror("a", begun=True)
+    driver.world.mirror = mirror("a", begun=True)
     driver._suspended(Suspended())
-    driver.mirror = mirror("b", begun=False)
+    driver.world.mirror = mirror("b", begun=False)
     driver._suspended(Suspended())
     third = mirror(begun=False)
     third._continue = lambda: None  # type: ignore[method-assign]

@@ -99,6 +99,7 @@ def test_gauges_follow_the_status() -> None:
         "writing": 1,
         "malformed": 5,
         "paused": 2,
+        "ahead": 8,
     }
     metrics.refresh(status, events_queued=6, journal_lost=7)
     found = samples(metrics)
@@ -113,7 +114,7 @@ def test_gauges_follow_the_status() -> None:
         found["zkcoord_journal_records_lost"],
         found["zkcoord_malformed_nodes"],
     ) == (3, 6, 7, 5)
-    assert found["zkcoord_groups_paused"] == 2
+    assert (found["zkcoord_groups_paused"], found["zkcoord_groups_read_ahead"]) == (2, 8)
     metrics.refresh({"leading": False, "epoch": 9, "contact_age_ms": -1}, 0, 0)
     found = samples(metrics)
     assert (

@@ -49,6 +49,7 @@ from zkcoord.core.group.view import GroupView, PartitionPlace
 from zkcoord.core.model import TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.acl.belief import Belief
+from zkcoord.zk.mirror.read_ahead import ReadAhead
 from zkcoord.zk.port import (
     Check,
     Create,
@@ -72,6 +73,21 @@ def _nothing_wrong(original: Callable[..., str]) -> Callable[..., str]:
         return ""
 
     return closed
+
+
+def _hears_nothing(original: Callable[..., None]) -> Callable[..., None]:
+    def fired(self: ReadAhead, event: Any) -> None:
+        pass
+
+    return fired
+
+
+def _as_it_was_read(original: Callable[..., None]) -> Callable[..., None]:
+    def have_read(self: ReadAhead, read: Any) -> None:
+        self._changed.clear()
+        original(self, read)
+
+    return have_read
 
 
 def _any_epoch(original: Callable[..., Check]) -> Callable[..., Check]:
@@ -471,6 +487,18 @@ _ALL = (
         (Patch(LeaseProofs, "_may_prolong", _always),),
         "failsafe",
         ("I3",),
+    ),
+    Variant(
+        "ahead_deaf",
+        "what a coordinator read while it stood by counts, though it has changed since",
+        (Patch(ReadAhead, "fired", _hears_nothing),),
+        "coordinators",
+    ),
+    Variant(
+        "ahead_half_read",
+        "so does what changed while it was read",
+        (Patch(ReadAhead, "_have_read", _as_it_was_read),),
+        "coordinators",
     ),
     Variant(
         "no_version_fence",

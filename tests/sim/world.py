@@ -57,6 +57,8 @@ QUIET_MS = 3_000
 UNDER_WAY = ("PreparingRebalance", "CompletingRebalance", "Quarantined")
 LOOK_EVERY_MS = 250
 SLICES_MAX = 4
+READ_AGAIN_MS = (1, 300, 3_000)
+"""When a standby reads a group again that changed: with these it does so all the time."""
 BURDENED_EVERY, REPLAYED_BURDENED_EVERY = 8, 24
 CPU_NS_PER_LOOK = 1_000_000
 TAKEOVER_MS = 3_000
@@ -322,8 +324,10 @@ class World:
                 self.plan.source.refresh_ms if self.plan.source is not None else 0,
             )
         )
+        world = self.coordinators[-1].driver.world
+        world.read_again_ms = READ_AGAIN_MS[self.seed % len(READ_AGAIN_MS)]
         if self.seed % 2:  # a takeover reads all groups at once, or a few after the other
-            self.coordinators[-1].driver.groups_per_slice = -(-p.groups // SLICES_MAX)
+            world.groups_per_slice = -(-p.groups // SLICES_MAX)
         self.drift(self.coordinators[-1])
 
     def _cpu_ns(self) -> int:

@@ -42,11 +42,9 @@ from zkcoord.zk.acl.table import Roles
 from zkcoord.zk.backoff import delay_ms, growing
 from zkcoord.zk.classic.figures import ClassicFigures
 from zkcoord.zk.contact_clock import ContactClockPort
-from zkcoord.zk.mirror.mirror import GROUPS_PER_SLICE, Mirror
-from zkcoord.zk.mirror.pending_reads import SizeLimits
+from zkcoord.zk.mirror.world_reader import WorldReader
 from zkcoord.zk.port import (
     OPEN_ACL,
-    READS_PER_REQUEST_MAX,
     AclEntry,
     Closed,
     Connected,
@@ -58,7 +56,6 @@ from zkcoord.zk.port import (
     Refused,
     Suspended,
     acl_bytes,
-    fewer_reads,
 )
 from zkcoord.zk.term.comings import comings
 from zkcoord.zk.term.election import (
@@ -137,6 +134,7 @@ class CoordinatorDriver:
             lambda group: self.core.queue.rests(group, self.clock()),
         )
         self.matches = PatternMatches(cpu_ns)
+        self.world = WorldReader(layout, clock, options, roles, self.matches, self.meter)
         self.core = Coordinator(self.options, self.meter.works_for)
         self.failure: str | None = None
         self.stopping = False
@@ -152,14 +150,11 @@ class CoordinatorDriver:
         self.port: ContactClockPort | None = None
         self.session_id = 0
         self.timeout_ms = 0
-        self.reads_max = READS_PER_REQUEST_MAX
-        self.groups_per_slice = GROUPS_PER_SLICE
+        self.world.forget()
         self.connected = False
         self.closing = False
         self.election: Election | None = None
         self.restand_at_ms: int | None = None
-        self.mirror: Mirror | None = None
-        self.previous: Mirror | None = None
         self.writer: TermWriter | None = None
         self.services: TermServices | None = None
 
@@ -189,9 +184,7 @@ class CoordinatorDriver:
         self.core = Coordinator(self.options, self.meter.works_for)
         self.writer = None
         self._serve_no_more()
-        if self.mirror is not None:
-            self.mirror.lost()
-        self.mirror = self.previous = None
+        self.world.ends()
         if self.port is not None and not self.closing:
             self.closing = True
             self.port.close()
@@ -258,20 +251,11 @@ class CoordinatorDriver:
             self.election.stand(only_look=self.writer is not None or yields)
 
     def _suspended(self, event: Suspended) -> None:
-        if event.answer_too_large:
-            self.reads_max = fewer_reads(self.reads_max)
         self.connected = False
         self.election = None
         self.restand_at_ms = None
         self._serve_no_more()
-        if self.mirror is not None:
-            self.mirror.lost()
-            if self.mirror.begun or self.previous is None:
-                self.previous = self.mirror
-            else:
-                # the core was told of them, though of no group yet
-                self.previous.topics.update(self.mirror.topics)
-            self.mirror = None
+        self.world.suspended(event.answer_too_large)
         self._feed(Paused(self.clock()))
 
     def _fired(self, event: Fired) -> None:
@@ -279,8 +263,8 @@ class CoordinatorDriver:
             self._stand()
         elif self.services is not None and self.services.fired(event):
             pass
-        elif self.mirror is not None:
-            self.mirror.fired(event)
+        else:
+            self.world.fired(event)
 
     # the election
 
@@ -309,6 +293,8 @@ class CoordinatorDriver:
             self.restand_at_ms = self.yields_until_ms
         else:
             self.yields_until_ms = None if isinstance(verdict, Standby) else self.yields_until_ms
+            if isinstance(verdict, Standby) and self.port is not None:
+                self.world.stands_by(self.port)
             stands_again = isinstance(verdict, (Adrift, Waiting))
             self.restand_at_ms = self.clock() + RESTAND_MS if stands_again else None
 
@@ -316,7 +302,7 @@ class CoordinatorDriver:
         assert self.port is not None
         if self.writer is not None and won.epoch != self.core.epoch:
             return self._close("the leader node was replaced")
-        if self.mirror is not None:
+        if self.world.mirror is not None:
             return
         self.reopens = 0
         if self.writer is None:
@@ -329,22 +315,7 @@ class CoordinatorDriver:
             self.matches.forget_groups()
             self.elected_ms = self.clock()
             self._step(Elected(self.elected_ms, won.epoch))
-        self.mirror = Mirror(
-            self.port,
-            self.layout,
-            won.epoch,
-            self.clock,
-            self._feed,
-            self.core.related,
-            self.previous,
-            SizeLimits(self.options.registrations_per_group_max, self.options.nodes_per_group_max),
-            self.reads_max,
-            self.groups_per_slice,
-            self.roles,
-            self.matches,
-            self.meter,
-        )
-        self.mirror.begin()
+        mirror = self.world.leads(self.port, won.epoch, self._feed, self.core.related)
         self.services = TermServices(
             self.port,
             self.layout,
@@ -360,10 +331,10 @@ class CoordinatorDriver:
             self.topics,
             self.core.index.named,
             self.meter.cpu_ns,
-            self.reads_max,
-            self.mirror.look_again,
+            self.world.reads_max,
+            mirror.look_again,
         )
-        self.mirror.may_be_led = self.services.classic.may_lead
+        mirror.may_be_led = self.services.classic.may_lead
         self.services.begin()
 
     def _serve_no_more(self) -> None:
@@ -398,8 +369,8 @@ class CoordinatorDriver:
                         self.writer.write(action)
                         self.meter.works_for("")
                 case ReadGroup():
-                    if self.mirror is not None:
-                        self.mirror.read_group(action.group)
+                    if self.world.mirror is not None:
+                        self.world.mirror.read_group(action.group)
                 case Assign():
                     self._ask(action, self.ask or compute_here)
                 case Record():
@@ -455,8 +426,7 @@ class CoordinatorDriver:
             self.restand_at_ms = None
             self._stand()
         self.meter.works_for("")
-        if self.mirror is not None:
-            self.mirror.flush()
+        self.world.tick()
         if self.services is not None:
             self.services.tick()
         if self.meter.due:
@@ -473,17 +443,15 @@ class CoordinatorDriver:
         if self.port is not None and not self.closing:
             if self.restand_at_ms is not None:
                 times.append(self.restand_at_ms)
-            now, rested = self.clock(), self.core.queue.rested_at_ms
-            if self.meter.due or (self.mirror is not None and self.mirror.due):
-                times.append(now)
-            elif rested > now and self.mirror is not None and self.mirror.waits:
-                times.append(rested)
+            if self.meter.due:
+                times.append(self.clock())
             if self.connected and self.timeout_ms:
                 times.append(self.port.sent_ms + self.timeout_ms // 3)
             if self.core.leading and self.timeout_ms:
                 times.append(self.port.contact_ms + self.timeout_ms * 2 // 3)
             served = self.services.next_wake_ms() if self.services is not None else None
-            times += [at for at in (self.core.next_wake_ms(), served) if at is not None]
+            reads = self.world.next_wake_ms(self.core.queue.rested_at_ms)
+            times += [at for at in (self.core.next_wake_ms(), served, reads) if at is not None]
         return min(times) if times else None
 
     def status(self) -> Mapping[str, object]:
@@ -491,6 +459,7 @@ class CoordinatorDriver:
         return {
             **self.core.status(),
             "led": led_seen(self.services, self.led_figures),
+            "ahead": self.world.groups_ahead,
             "connected": self.connected,
             "session_id": self.session_id,
             "contact_age_ms": self.clock() - self.port.contact_ms if self.port else -1,

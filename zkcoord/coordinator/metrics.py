@@ -84,6 +84,12 @@ class Metrics:
             "Time since the session was last proved alive; -1 without a session.",
             registry=registry,
         )
+        self.ahead = Gauge(
+            "zkcoord_groups_read_ahead",
+            "Groups that this process has read while it stands by: so many it need not read when it"
+            " leads.",
+            registry=registry,
+        )
         self.groups = Gauge("zkcoord_groups", "Groups by state.", ["state"], registry=registry)
         self.paused = Gauge(
             "zkcoord_groups_paused",
@@ -242,6 +248,7 @@ class Metrics:
             )
         for gauge, name in (
             (self.topics, "topics"),
+            (self.ahead, "ahead"),
             (self.paused, "paused"),
             (self.queue, "queue"),
             (self.writing, "writing"),

@@ -8,7 +8,8 @@ from tests.core.classic.scenario import OPTIONS
 from tests.zk.classic.served_side import GROUP, PATHS, ServedSide
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.shared import KEEPER
-from zkcoord.zk.mirror.full_read import FullRead, GroupRead
+from zkcoord.zk.mirror.full_read import FullRead
+from zkcoord.zk.mirror.group_draft import GroupRead
 from zkcoord.zk.mirror.pending_reads import SizeLimits
 from zkcoord.zk.port import READS_PER_REQUEST_MAX, Create
 from zkcoord.znodes.classic.documents import encode_state

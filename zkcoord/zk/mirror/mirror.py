@@ -51,9 +51,11 @@ from zkcoord.znodes.paths import Layout
 
 from . import answers
 from .answers import Delta
-from .full_read import BAD_NAME, FullRead, GroupRead
+from .full_read import BAD_NAME, FullRead
 from .group_acls import GroupJudge
+from .group_draft import GroupRead
 from .pending_reads import PendingReads, SizeLimits, Sizes, Want, read_of
+from .read_ahead import ReadAhead, heard_elsewhere, unwatch_group, watch_group
 from .wildcards import Matches, Wildcards
 
 GROUPS_PER_SLICE = 500
@@ -75,8 +77,8 @@ class Mirror:
     of a group is read, `reads_max` how much is asked for at once, `groups_per_slice` how many
     groups are read together. `matches` remembers what patterns match, from one connection to the
     next; `meter` counts what is done for whom, and knows who rests; `may_be_led` is to say in which
-    groups nobody may be assigned beside clients. `lost()` must be called when the session is
-    suspended; a new `Mirror` is made for a new connection.
+    groups nobody may be assigned beside clients; `ahead` has read them before. `lost()` must be
+    called when the session is suspended; a new `Mirror` is made for a new connection.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Mirror:
         roles: Roles | None = None,
         matches: PatternMatches | None = None,
         meter: WorkMeter | None = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
         self.port = port
         self.own_prefix = f"{epoch}-"
@@ -122,19 +125,17 @@ class Mirror:
         self.watched_topics: set[str] = set()
         self.meter = meter if meter is not None else WorkMeter()
         self.wildcards = Wildcards(matches if matches is not None else PatternMatches())
+        self.ahead = ahead
 
     # the beginning
 
     def begin(self) -> None:
         """Watch, sync, read everything, then emit `Ready`."""
         for path in self.layout.watch_roots():
-            self.port.watch(path, WatchMode.RECURSIVE, self._watched)
-        self.port.watch(self.layout.topics_root, WatchMode.PERSISTENT, self._watched)
+            self.port.watch(path, WatchMode.RECURSIVE, heard_elsewhere)
+        self.port.watch(self.layout.topics_root, WatchMode.PERSISTENT, heard_elsewhere)
         self.asking = True
         self.port.sync(self._synced)
-
-    def _watched(self, _result: ReadResult) -> None:
-        """That the connection is gone is heard elsewhere."""
 
     def _synced(self, result: ReadResult) -> None:
         self.asking = False
@@ -149,6 +150,8 @@ class Mirror:
 
     def fired(self, event: Fired) -> None:
         """A watch saw something."""
+        if self.ahead is not None:
+            self.ahead.fired(event)
         if self.left_alone and self.layout.group_above(event.path) in self.left_alone:
             return  # not ignored yet, or not by the port
         where = self.layout.locate(event.path)
@@ -312,38 +315,36 @@ class Mirror:
             self._sweep(sorted(g for g in self.sweeps if not self.meter.rests(g)))
 
     def _sweep(self, groups: Sequence[str]) -> None:
-        for group in groups:
-            self.sweeps.pop(group, None)
         self.sweeping = frozenset(groups)
         for group in groups:
-            if group not in self.known:
-                for path in self.layout.group_watch_roots(group):
-                    self.port.watch(path, WatchMode.RECURSIVE, self._watched)
+            self.sweeps.pop(group, None)
+            self.sizes.drop(group)
+            ahead = self.ahead is not None and self.ahead.has_watched(group)
+            if not ahead and group not in self.known:
+                watch_group(self.port, self.layout, group)
         self.known.update(groups)
         self.left_alone.difference_update(groups)
         self._ignore()
-        for group in groups:
-            self.sizes.drop(group)
-        self.unswept = [
-            groups[at : at + self.groups_per_slice]
-            for at in range(0, len(groups), self.groups_per_slice)
-        ] or [()]
+        size = self.groups_per_slice
+        self.unswept = [groups[at : at + size] for at in range(0, len(groups), size)] or [()]
         for _ in range(SLICES_UNDER_WAY_MAX):
             self._next_slice()
 
     def _next_slice(self) -> None:
         if self.unswept:
             self.slices += 1
+            groups = self.unswept.pop(0)
             FullRead(
                 self.port,
                 self.layout,
-                self.unswept.pop(0),
+                groups,
                 self.limits,
                 self.reads_max,
                 self._swept,
                 self.judge,
                 self.meter.works_for,
                 self.may_be_led,
+                self.ahead.take(groups) if self.ahead is not None else {},
             ).begin()
 
     def _swept(self, groups: Mapping[str, GroupRead]) -> None:
@@ -366,7 +367,7 @@ class Mirror:
             return
         self.sweeping = frozenset()
         if not self.begun:
-            self.begun = True
+            self.begun, self.ahead = True, None
             late, self.sweeps = list(self.sweeps), {}
             # marked while the world was read: like any other whole read, when the core asks, or it
             # would overlap a write (seed 405052481827)
@@ -453,10 +454,10 @@ class Mirror:
         present = set(answer.names) if isinstance(answer, Children) else set()
         for name in sorted(self.watched_topics - present):
             self.watched_topics.remove(name)
-            self.port.unwatch(self.layout.topic(name), self._watched)
+            self.port.unwatch(self.layout.topic(name), heard_elsewhere)
         for name in sorted(n for n in present - self.watched_topics if names.is_topic(n)):
             self.watched_topics.add(name)
-            self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, self._watched)
+            self.port.watch(self.layout.topic(name), WatchMode.PERSISTENT, heard_elsewhere)
             self.wants.add(Want("topic", node=name))
         return dict.fromkeys(sorted(self.topics.keys() - present))
 
@@ -491,8 +492,7 @@ class Mirror:
         comes again it is watched again before it is read.
         """
         self.known.discard(group)
-        for path in self.layout.group_watch_roots(group):
-            self.port.unwatch(path, self._watched)
+        unwatch_group(self.port, self.layout, group)
         self.wants.drop(group)
         self.left_alone.discard(group)
         self.sizes.drop(group)
