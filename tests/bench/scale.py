@@ -1,8 +1,8 @@
 """How far one coordinator goes: takeover, one ack in wide groups, storms, many groups at once,
-poison.
+poison, a rolling restart of a large group, many changes a second.
 
-    python -m tests.bench.scale [--quick] [--only takeover|ack|storm|groups|poison] [--groups N]
-        [--rounds N]
+    python -m tests.bench.scale [--quick] [--groups N] [--rounds N]
+        [--only takeover|ack|storm|groups|poison|restart|changes]
 
 A real ZooKeeper with the stack's settings, coordinators in processes of their own, members that are
 the consumer's own driver (without Kafka: they process nothing) or, where only their nodes matter,
@@ -19,12 +19,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.bench import scale_ack, scale_poison, scale_storms, scale_takeover
+from tests.bench import (
+    scale_ack,
+    scale_changes,
+    scale_poison,
+    scale_restart,
+    scale_storms,
+    scale_takeover,
+)
 from tests.bench.figures import Section
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named, say
 from tests.bench.scale_rig import Rig
 
-NAMES = ("takeover", "ack", "storm", "groups", "poison")
+NAMES = ("takeover", "ack", "storm", "groups", "poison", "restart", "changes")
 GROUPS, ROUNDS, ACK_ROUNDS, POISON_ROUNDS = 10_000, 5, 30, 7
 QUICK_GROUPS, QUICK_ROUNDS = 1_000, 3
 
@@ -33,7 +40,9 @@ QUICK_GROUPS, QUICK_ROUNDS = 1_000, 3
 class Plan:
     """What to do. `groups` is the size of the takeover, `acks` how often each size of group is
     asked, `sizes` those sizes, `flap_s` how long a member comes and goes, `together` how many
-    groups change at once, `healthy` how many are beside the poison.
+    groups change at once, `healthy` how many are beside the poison, `restarted` the size of the
+    group that is restarted within `restart_s`, `changing` the groups in which there are `changes`
+    a second for `changes_s`.
     """
 
     only: tuple[str, ...] = NAMES
@@ -45,6 +54,11 @@ class Plan:
     flap_s: float = scale_storms.FLAP_S
     together: int = scale_storms.MANY_GROUPS
     healthy: int = scale_poison.GROUPS
+    restarted: int = scale_restart.MEMBERS
+    restart_s: float = scale_restart.SECONDS
+    changing: int = scale_changes.GROUPS
+    changes: float = scale_changes.PER_S
+    changes_s: float = scale_changes.SECONDS
 
 
 def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
@@ -66,6 +80,14 @@ def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
         "groups": served(lambda sections: scale_storms.run_together(rig, sections, plan.together)),
         "poison": served(
             lambda sections: scale_poison.run(rig, sections, plan.poison_rounds, plan.healthy)
+        ),
+        "restart": served(
+            lambda sections: scale_restart.run(rig, sections, plan.restarted, plan.restart_s)
+        ),
+        "changes": served(
+            lambda sections: scale_changes.run(
+                rig, sections, plan.changing, plan.changes, plan.changes_s
+            )
         ),
     }
 
@@ -103,6 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scale_storms.FLAP_S / 5,
             scale_storms.MANY_GROUPS // 10,
             scale_poison.GROUPS // 5,
+            scale_restart.MEMBERS // 10,
+            scale_restart.SECONDS / 10,
+            scale_changes.GROUPS // 10,
+            scale_changes.PER_S / 10,
+            scale_changes.SECONDS / 10,
         )
         if args.quick
         else Plan(only)

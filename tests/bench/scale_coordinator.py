@@ -1,20 +1,31 @@
 """One coordinator in a process of its own, as it ships but for what stands around it, that says
 when things happened.
 
-    python -m tests.bench.scale_coordinator HOSTS JOURNAL [--session-ms N] [--profile FILE]
+    python -m tests.bench.scale_coordinator HOSTS JOURNAL [--session-ms N] [--counts]
+        [--targets GROUP] [--stands-by GROUPS] [--profile FILE]
 
 It prints JSON lines {"event", "t" (ns of the machine's clock since it started), ...}:
 
     connected {cpu_s}                               the session is established; seconds of processor
                                                     time that this process has used so far
+    ahead {rss_mib, cpu_s}                          with --stands-by: so many groups have been read
+                                                    while it stands by
+    elected {received, cpu_s}                       its term begins
     ready {groups, sent, received, rss_mib, cpu_s}  the world is read, decisions begin; bytes on the
                                                     wire so far, and the process's peak memory
+    now {cpu_s, rss_mib, multis, events, received, queue, targets}
+                                             after each SIGUSR1: seconds of processor time and peak
+                                             memory so far, transactions, watch events and bytes
+                                             since `ready`, groups that wait for their turn, targets
     ended {trace}                            after SIGTERM, when the session is closed
 
 JOURNAL gets the journal's records, one per line, as they come. `trace` holds what happened on the
 session since `ready`: ["fired", t, bytes, path] for each watch event, when its bytes were read on
 the connection's thread and how many had been read before it; ["multi", sent, answered, bytes,
-paths] for each transaction, with the bytes read until its answer.
+paths] for each transaction, with the bytes read until its answer. With --counts they are only
+counted, so that memory and time are those of a coordinator that nobody watches. `targets` has
+[generation, members, moves, needed] of each target of GROUP: how many partitions it takes from
+members that are there, and how many of these a balance needs (`scale_targets`).
 """
 
 from __future__ import annotations
@@ -22,7 +33,6 @@ from __future__ import annotations
 import argparse
 import cProfile
 import json
-import resource
 import signal
 import sys
 import time
@@ -31,12 +41,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.bench.scale_targets import Targets
 from zkcoord.assignors.plugins import find
 from zkcoord.assignors.pool import AssignorOptions, AssignorPool
 from zkcoord.coordinator import gc_policy
 from zkcoord.coordinator.driver import CoordinatorDriver
 from zkcoord.core.assignment import ASSIGNORS
-from zkcoord.core.events import Event, Ready
+from zkcoord.core.events import Elected, Event, Ready
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.zk.clock import boot_ms, boot_ns, wall_ms
 from zkcoord.zk.kazoo_port import connection, wire_requests
@@ -72,6 +83,9 @@ class TracedPort(KazooPort):
 
     trace: list[list[Any]] = []
     tracing = False
+    counts_only = False
+    multis = 0
+    events = 0
 
     def connected(
         self,
@@ -84,8 +98,13 @@ class TracedPort(KazooPort):
         say("connected", cpu_s=time.process_time())
         super().connected(generation, session_id, password, timeout_ms, server)
 
+    @property
+    def _keeps(self) -> bool:
+        return self.tracing and not self.counts_only and len(self.trace) < TRACE_MAX
+
     def fired(self, events: Sequence[tuple[Change, str]]) -> None:
-        if self.tracing and len(self.trace) < TRACE_MAX:
+        TracedPort.events += self.tracing * len(events)
+        if self._keeps:
             now_ns, later = boot_ns(), sum(EVENT_FIXED_BYTES + len(path) for _, path in events)
             for _, path in events:
                 later -= EVENT_FIXED_BYTES + len(path)
@@ -109,7 +128,8 @@ class TracedPort(KazooPort):
         done: Callable[[MultiResult], None],
         result: MultiResult,
     ) -> None:
-        if self.tracing and len(self.trace) < TRACE_MAX:
+        TracedPort.multis += self.tracing
+        if self._keeps:
             self.trace.append(["multi", sent_ns, boot_ns(), Wire.received, paths])
         done(result)
 
@@ -128,26 +148,61 @@ class Driver(CoordinatorDriver):
 
     loop: Loop
     on_ready: Callable[[], None]
+    targets: Targets | None = None
+    stands_by: int = 0
 
     def _feed(self, event: Event) -> None:
         super()._feed(event)
+        if self.targets is not None and TracedPort.tracing:
+            self.targets.look(self.core)
         if isinstance(event, Ready):
             self.on_ready()
-            rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             say(
                 "ready",
                 groups=len(self.core.groups),
                 sent=Wire.sent,
                 received=Wire.received,
-                rss_mib=round(rss_mib, 1),
+                rss_mib=peak_mib(),
                 cpu_s=time.process_time(),
             )
             TracedPort.tracing = True
+
+    def _step(self, event: Event) -> None:
+        if isinstance(event, Elected):
+            say("elected", received=Wire.received, cpu_s=time.process_time())
+        super()._step(event)
+
+    def tick(self) -> None:
+        super().tick()
+        if self.stands_by and self.world.groups_ahead >= self.stands_by:
+            self.stands_by = 0
+            say("ahead", rss_mib=peak_mib(), cpu_s=time.process_time())
+
+    def report(self) -> None:
+        """What has been so far."""
+        say(
+            "now",
+            cpu_s=time.process_time(),
+            rss_mib=peak_mib(),
+            multis=TracedPort.multis,
+            events=TracedPort.events,
+            received=Wire.received,
+            queue=len(self.core.queue),
+            targets=self.targets.found if self.targets is not None else [],
+        )
 
     def next_wake_ms(self) -> int | None:
         if self.finished:
             self.loop.stop()
         return super().next_wake_ms()
+
+
+def peak_mib() -> float:
+    """The most memory that this program has had. (What `getrusage` says counts what the benchmark
+    had when it made this process.)
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return round(int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 1024, 1)
 
 
 def say(event: str, **fields: Any) -> None:
@@ -162,8 +217,12 @@ def main() -> int:
     parser.add_argument("hosts")
     parser.add_argument("journal", type=Path)
     parser.add_argument("--session-ms", type=int, default=60_000)
+    parser.add_argument("--counts", action="store_true")
+    parser.add_argument("--targets")
+    parser.add_argument("--stands-by", type=int, default=0)
     parser.add_argument("--profile", type=Path)
     args = parser.parse_args()
+    TracedPort.counts_only = args.counts
     gc_policy.collect_seldom()
     connection.EdgeConnection = Wire  # type: ignore[misc]
     loop = Loop("coordinator")
@@ -193,8 +252,11 @@ def main() -> int:
             ask=pool.submit,
         )
         driver.loop = loop
+        driver.stands_by = args.stands_by
+        driver.targets = Targets(args.targets) if args.targets else None
         driver.on_ready = lambda: profile.disable() if profile else None
         signal.signal(signal.SIGTERM, lambda *_: loop.post(driver.stop))
+        signal.signal(signal.SIGUSR1, lambda *_: loop.post(driver.report))
         loop.attach(driver)
         loop.post(driver.start)
         if profile:

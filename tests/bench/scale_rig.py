@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -73,6 +74,13 @@ class CoordinatorProcess:
         self._taken += len(whole.encode())
         return [json.loads(line) for line in whole.splitlines()]
 
+    def now(self, hub: Hub) -> dict[str, Any]:
+        """What it says of itself when it is asked, while the hub's sessions live on."""
+        self.said.pop("now", None)
+        self.process.send_signal(signal.SIGUSR1)
+        hub.run_until(lambda: "now" in self.said, WAIT_S, "a coordinator's answer")
+        return self.said["now"]
+
     def stop(self) -> dict[str, Any]:
         """SIGTERM; what it said at the end."""
         self.process.terminate()
@@ -134,10 +142,10 @@ class Rig:
 
     @contextmanager
     def coordinator(
-        self, hub: Hub, *flags: str, path: Sequence[str] = ()
+        self, hub: Hub, *flags: str, path: Sequence[str] = (), until: str = "ready"
     ) -> Iterator[CoordinatorProcess]:
-        """One that is ready inside the block, while the hub's sessions live on. `path` is where it
-        finds more packages.
+        """One that is ready inside the block, or has said `until`, while the hub's sessions live
+        on. `path` is where it finds more packages.
         """
         self.count += 1
         name = f"coordinator-{self.count}"
@@ -149,20 +157,25 @@ class Rig:
             *flags,
         )
         try:
-            hub.run_until(
-                lambda: "ready" in process.said or process.process.poll() is not None,
-                WAIT_S,
-                "a coordinator that is ready",
-            )
-            assert "ready" in process.said, (
-                f"the coordinator ended with status {process.process.returncode}: see"
-                f" {self.folder / (name + '.log')}"
-            )
+            self.wait(hub, process, until)
             yield process
         finally:
             if process.process.poll() is None:
                 process.process.terminate()
             process.end()
+
+    def wait(self, hub: Hub, process: CoordinatorProcess, until: str) -> dict[str, Any]:
+        """Until a coordinator has said it: what."""
+        hub.run_until(
+            lambda: until in process.said or process.process.poll() is not None,
+            WAIT_S,
+            f"a coordinator that says {until}",
+        )
+        assert until in process.said, (
+            f"the coordinator ended with status {process.process.returncode}: see"
+            f" {process.journal.with_suffix('.log')}"
+        )
+        return process.said[until]
 
     def received(self) -> int:
         """Packets that the server has received so far."""

@@ -71,10 +71,15 @@ def await_balance(
         return sum(held) == partitions and max(held) - min(held) <= 1
 
     hub.run_until(even, WAIT_S, f"a balanced group of {len(members)}")
+    await_rest(hub, seeder, group, len(members))
+
+
+def await_rest(hub: Hub, seeder: Seeder, group: str, members: int) -> None:
+    """Until the coordinator says that the group is at rest with so many members."""
 
     def rests() -> bool:
         report = seeder.metadata(group)
-        return report.state is GroupState.STABLE and report.members == len(members)
+        return report.state is GroupState.STABLE and report.members == members
 
     hub.run_until(rests, WAIT_S, "a group at rest")
 

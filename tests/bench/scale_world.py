@@ -285,7 +285,8 @@ def batched(pieces: Iterable[list[Op]]) -> Iterator[list[Op]]:
 class Member:
     """A real member: the consumer's own driver, and an application that processes nothing.
     `answers`: whether it gives up what it is asked to. `topics` are names, or a whole subscription;
-    `ensemble` is where its sessions are, if they are not just the hub's.
+    `ensemble` is where its sessions are, if they are not just the hub's; `instance` makes it a
+    static member.
     """
 
     def __init__(
@@ -299,6 +300,7 @@ class Member:
         assignors: tuple[str, ...] = ("sticky",),
         rebalance_timeout_ms: int = 60_000,
         ensemble: Ensemble | None = None,
+        instance: str | None = None,
     ) -> None:
         self.hub = hub
         self.answers = answers
@@ -310,6 +312,7 @@ class Member:
             host=host,
             user_data=user_data,
             assignors=assignors,
+            instance=instance,
             rebalance_timeout_ms=rebalance_timeout_ms,
             max_poll_interval_ms=0,  # it has nothing to poll
         )

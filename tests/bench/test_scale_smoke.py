@@ -5,10 +5,12 @@ and what must be nothing is nothing. How large the others are is nobody's busine
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from tests.bench.scale import Plan, run
+from tests.bench.scale_targets import needed
 from tests.bench.tables import page
 
 
@@ -50,3 +52,59 @@ def test_takeover_ack_and_many_groups(tmp_path: Path) -> None:
     assert ack["12 members by 6"]["unit"] == "x"
     assert groups["a group's rebalance"]["n"] == 10
     assert page("scale", [report]).count("| session established to ready |") == 1
+
+
+def test_restarts_and_changes(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    status = run(
+        Plan(
+            only=("restart", "changes"),
+            restarted=6,
+            restart_s=1.0,
+            changing=5,
+            changes=10.0,
+            changes_s=1.5,
+        ),
+        tmp_path / "run",
+        path,
+    )
+    report = json.loads(path.read_text())
+    assert status == (1 if report["missed"] else 0), "a missed bar is the exit status"
+    assert [section["name"] for section in report["sections"]] == [
+        "restart",
+        "restart-slow",
+        "restart-static",
+        "changes",
+    ]
+    assert [section["failure"] for section in report["sections"]] == [""] * 4
+    *restarts, changes = (
+        {row["what"]: row for row in section["rows"]} for section in report["sections"]
+    )
+    for rows in restarts:
+        assert rows["moves of a partition"]["n"] == 12
+        assert rows["moves that need not have been"]["values"] == [0.0]
+        assert rows["registration to first assignment"]["n"] == 6
+        assert rows["silence of a partition whose owner left"]["n"] >= 12
+        assert rows["coordinator: transactions"]["median"] > 0
+    assert restarts[0]["moves of a partition"]["min"] >= 1
+    assert restarts[0]["generations"]["min"] >= 1
+    static = restarts[2]
+    assert static["moves of a partition"]["max"] == static["generations"]["max"] == 0
+    assert static["silence of a partition that need not move"]["values"] == [0.0]
+    assert changes["registration to first assignment"]["n"] > 0
+    assert changes["changes made and done"]["median"] > 0
+    for rows in (*restarts, changes):
+        assert rows["terms of the leader"]["values"] == [1.0]
+
+
+def test_how_many_moves_a_balance_needs() -> None:
+    for held, members, partitions, least in (
+        ({"a": 2, "b": 2}, 2, 4, 0),
+        ({"a": 2, "b": 2}, 3, 4, 1),  # one of them keeps the one that is left over
+        ({"a": 3, "b": 3, "c": 2}, 3, 8, 0),
+        ({"a": 3, "b": 3}, 3, 8, 0),  # the free ones are enough
+        ({"a": 4, "b": 2, "c": 2}, 3, 8, 1),
+        ({"a": 6}, 3, 6, 4),
+        ({}, 2, 3, 0),
+    ):
+        assert needed(Counter(held), members, partitions) == least, held
