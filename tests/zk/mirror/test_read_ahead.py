@@ -13,10 +13,11 @@ from tests.zk.real import RealFixture
 from zkcoord.core.classic.state import ClassicMember, ClassicPhase, ClassicState
 from zkcoord.core.events import GroupLeftAlone
 from zkcoord.core.model import TopicPartition
+from zkcoord.zk.acl.table import ALL, bits
 from zkcoord.zk.mirror.mirror import Mirror
 from zkcoord.zk.mirror.pending_reads import SizeLimits
 from zkcoord.zk.mirror.read_ahead import READ_AGAIN_MS, SLICE_PAUSE_MS, ReadAhead
-from zkcoord.zk.port import Create, Delete, Fired, PortEvent, ReadResult
+from zkcoord.zk.port import AclEntry, Create, Delete, Fired, PortEvent, ReadResult
 from zkcoord.znodes.classic.documents import encode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
 from zkcoord.znodes.paths import Layout
@@ -189,6 +190,14 @@ def test_groups_that_came_and_went_are_known(side: Standby) -> None:
     side.group("d")
     side.leads()
     assert side.is_true("a", "b", "d")
+
+
+def test_a_group_that_hides_something_is_read_in_any_case(side: Standby) -> None:
+    """Nothing is heard when it is shown."""
+    nobody = (AclEntry(bits(ALL), "digest", "somebody:else"),)
+    side.make(Create(side.lay.mode("a"), b"{}", acl=nobody))
+    assert side.stands_by() == ["b"]
+    assert side.lay.ids("a") in side.leads()
 
 
 def test_members_in_the_other_layout_are_seen(side: Standby) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from zkcoord.core.model import Malformed
 from zkcoord.zk.port import (
+    Denied,
     GetChildren,
     GetData,
     Port,
@@ -165,6 +166,8 @@ class FullRead:
         first, last = batch[0][2], batch[-1][2]
         self.works_for(first.name if first is last else "")
         for (_, take, draft, key), answer in zip(batch, result.answers, strict=False):
+            if isinstance(answer, Denied):
+                draft.hides_some = True
             take(draft, key, answer)
         self.works_for("")
         self._next()

@@ -36,7 +36,7 @@ class GroupRead:
 
 class GroupDraft:
     """One group while it is being read. `filled` holds the paths that have children, of the
-    channels' (`commanded`) their members.
+    channels' (`commanded`) their members; some of its nodes may not be read where it `hides_some`.
     """
 
     def __init__(self, name: str, limits: SizeLimits) -> None:
@@ -53,6 +53,7 @@ class GroupDraft:
         self.topics: list[str] = []
         self.elsewhere: tuple[str, ...] = ()
         self.live_elsewhere = self.dead_elsewhere = 0
+        self.hides_some = False
 
     def counted(self, children: int, registrations: bool = False) -> None:
         """A node of it has so many children."""
@@ -82,8 +83,11 @@ class GroupDraft:
 
     @property
     def can_wait(self) -> bool:
-        """Whether what was read stays true as long as none of its nodes is heard of."""
-        return self.exists and self.left_alone is None and not self.elsewhere
+        """Whether what was read stays true as long as none of its nodes is heard of. (When one can
+        be read that could not be before, nothing is heard.)
+        """
+        is_whole = self.exists and self.left_alone is None and not self.hides_some
+        return is_whole and not self.elsewhere
 
     def read(self) -> GroupRead:
         """Everything, as one full delta."""
