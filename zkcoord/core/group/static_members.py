@@ -26,8 +26,9 @@ def alias_of(instance: str) -> str:
 
 @dataclass(slots=True)
 class Promise:
-    """What an instance has: partition -> number of its thread. `member` is its last registration
-    (None: known from the metadata only); `left_ms` is when it left (None: it is there).
+    """What an instance has: partition -> number of its thread (another one with another target).
+    `member` is its last registration (None: known from the metadata only); `left_ms` is when it
+    left (None: it is there).
     """
 
     instance: str
@@ -36,6 +37,28 @@ class Promise:
     threads: dict[TopicPartition, int] = field(default_factory=dict)
     topics: Mapping[str, int] = field(default_factory=dict)
     left_ms: int | None = None
+    _departed: Departed | None = field(default=None, repr=False, compare=False)
+    _is_of: tuple[object, ...] = field(default=(), repr=False, compare=False)
+
+    def departed(self) -> Departed:
+        """For the group's metadata: the same as long as nothing of it changes, since each decision
+        wants all of them.
+        """
+        is_of = (self.threads, self.topics, self.grace_ms, self.left_ms)
+        if self._departed is None or any(
+            a is not b for a, b in zip(is_of, self._is_of, strict=False)
+        ):
+            numbers = {tp: n for tp, n in self.threads.items() if n}
+            self._departed = Departed(
+                self.instance,
+                tuple(sorted(self.threads)),
+                self.left_ms or 0,
+                self.grace_ms,
+                numbers,
+                self.topics,
+            )
+            self._is_of = is_of
+        return self._departed
 
     @property
     def name(self) -> str:
@@ -193,17 +216,7 @@ class StaticMembers:
         if not self.promises:
             return ()
         kept = sorted((p for p in self.promises.values() if p.grace_ms), key=lambda p: p.instance)
-        return tuple(
-            Departed(
-                p.instance,
-                tuple(sorted(p.threads)),
-                p.left_ms or 0,
-                p.grace_ms,
-                {tp: n for tp, n in p.threads.items() if n},
-                p.topics,
-            )
-            for p in kept
-        )
+        return tuple([p.departed() for p in kept])
 
 
 def _same_wishes(a: Member, b: Member) -> bool:
