@@ -41,6 +41,28 @@ def test_one_leads_another_stands_by_and_sigterm_hands_over(tmp_path: Path, zk_h
         disconnect(client)
 
 
+def test_who_stands_by_has_read_the_groups_when_it_leads(tmp_path: Path, zk_hosts: str) -> None:
+    ahead, empty = "zkcoord_groups_read_ahead", 'zkcoord_groups{state="Empty"}'
+    with (
+        Running(tmp_path / "a", "--zookeeper", zk_hosts) as first,
+        Running(tmp_path / "b", "--zookeeper", zk_hosts) as second,
+        world(zk_hosts) as found,
+    ):
+        wait_until(
+            lambda: first.metric("zkcoord_leader") + second.metric("zkcoord_leader") == 1,
+            PATIENCE_S,
+            "that one leads",
+        )
+        leads, waits = (second, first) if second.metric("zkcoord_leader") else (first, second)
+        found.client.ensure_path(Layout.DRAFT.ids("billing"))
+        waits.metric_becomes(ahead, 1)
+        assert leads.metric(ahead) == 0
+        assert leads.signal(signal.SIGTERM) == 0
+        waits.ready("leading")
+        waits.metric_becomes(empty, 1)
+        assert waits.metric(ahead) == 0
+
+
 def test_after_kill_9_the_guardian_closes_the_session_at_once(
     tmp_path: Path, zk_hosts: str
 ) -> None:
