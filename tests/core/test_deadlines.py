@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from zkcoord.core.events import GroupDelta
+from zkcoord.core.group.deadlines import Deadlines
 from zkcoord.core.model import (
     Command,
     Malformed,
@@ -16,6 +17,7 @@ from zkcoord.core.model import (
     Subscription,
     TopicPartition,
 )
+from zkcoord.core.options import CoordinatorOptions
 from zkcoord.replay.text import op_text
 
 from .timed import Timed, when
@@ -314,3 +316,19 @@ def test_while_an_assignor_is_asked_nothing_else_is_waited_for() -> None:
     assert g.wakes(HOUR_MS) == []
     g.say("answer g last t-0=a t-1=a")
     assert when(g.pass_ms(1_000), "ask racks"), "what changed meanwhile"
+
+
+def test_a_storm_is_over_when_everybody_has_left() -> None:
+    """Who comes next waits no longer than in a group that is new; with anybody there it lasts."""
+    options = CoordinatorOptions()
+    found = Deadlines(options)
+    found.assigned(0, True)
+    assert not found.storm
+    for now_ms in range(options.assignments_per_storm_window):
+        found.changed(now_ms)
+        found.assigned(now_ms, True)
+    found.changed(now_ms)
+    found.assigned(now_ms, True)
+    assert found.storm and found.window_ms() == options.debounce_storm_ms
+    found.assigned(now_ms, False)
+    assert not found.storm and found.window_ms() == options.debounce_ms

@@ -25,6 +25,7 @@ from zkcoord.znodes.gateway_nodes import (
     TOPICS_MAX,
     AnnouncedGateway,
     RememberedClient,
+    announced,
     decode_client,
     decode_gateway,
     digest_of_option,
@@ -216,6 +217,13 @@ def test_where_a_gateway_is() -> None:
 )
 def test_malformed_gateways(node: str, data: bytes) -> None:
     assert isinstance(decode_gateway(node, data), Malformed)
+
+
+def test_a_gateway_that_stays_without_its_maker_is_none() -> None:
+    node, data = "gateway-0000000012", encode_gateway("gw1", 9192)
+    assert announced(node, data, 77) == decode_gateway(node, data)
+    persistent = announced(node, data, 0)
+    assert isinstance(persistent, Malformed) and "not ephemeral" in persistent.reason
 
 
 def test_numbers_of_gateways() -> None:

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from tests.znodes import strategies
 from zkcoord.core.error_codes import EndKind, MembershipEnd, parse_end
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription
+from zkcoord.core.shared import KEEPER
 from zkcoord.errors import InvalidSubscriptionError
 from zkcoord.znodes.codec import decode_registration, encode_registration
-from zkcoord.znodes.registration import TOPIC_BYTES_MORE, TOPICS_BYTES_MAX, topics_fit
+from zkcoord.znodes.registration import (
+    TOPIC_BYTES_MORE,
+    TOPICS_BYTES_MAX,
+    is_somebodys,
+    topics_fit,
+)
 from zkcoord.znodes.stat import Stat
 
 STAT = Stat(czxid=77, mzxid=77, version=0, cversion=0, ephemeral_owner=99, num_children=0)
@@ -326,6 +332,11 @@ def test_a_reason_never_carries_foreign_control_characters() -> None:
 
 def test_a_persistent_registration_is_malformed() -> None:
     assert isinstance(decode_registration("c", old(), Stat(77, 77, 0, 0, 0, 0)), Malformed)
+
+
+def test_what_keeps_old_consumers_out_is_nobodys() -> None:
+    assert is_somebodys("g_host-1700000000000-0a1b2c3d")
+    assert not is_somebodys(KEEPER) and not is_somebodys("no/name") and not is_somebodys("")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "\U0001f600", "a\u200bb", "x" * 641, ".."])

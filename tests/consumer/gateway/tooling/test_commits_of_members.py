@@ -15,6 +15,7 @@ from kazoo.security import make_digest_acl
 from consumer.gateway.client_led.commits import Codes, MembersCommit
 from consumer.gateway.tooling import store as store_module
 from consumer.gateway.tooling.store import GroupStore, Offsets
+from tests.consumer.gateway.tooling.test_deletions import sentences
 from tests.harness.zookeeper import connect, disconnect
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
@@ -74,13 +75,6 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """From warnings on."""
     caplog.set_level(logging.WARNING, store_module.__name__)
     return caplog
-
-
-def sentences(said: pytest.LogCaptureFixture) -> list[str]:
-    """Of the store, since they were read last."""
-    found = [r.getMessage() for r in said.records if r.name == store_module.__name__]
-    said.clear()
-    return found
 
 
 @LAYS
