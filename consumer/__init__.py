@@ -8,7 +8,9 @@ core, say) does not load the others.
 
 from __future__ import annotations
 
+import gc
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -161,7 +163,23 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'consumer' has no attribute {name!r}")
     # below this package, under whichever name it was imported (`zkcoord.beside`)
     module = _FROM[name].removeprefix("consumer") if _FROM[name][:9] == "consumer." else _FROM[name]
-    return getattr(importlib.import_module(module, __name__), name)
+    return getattr(_imported(module), name)
+
+
+def _imported(module: str) -> ModuleType:
+    """What an import makes stays. To look through it for garbage again and again takes longer than
+    a session with ZooKeeper, so it is not done meanwhile, nor at once when that is over: all of it
+    is as old then as what is never looked at (`gc.freeze`, and back).
+    """
+    if not gc.isenabled() or gc.get_freeze_count():
+        return importlib.import_module(module, __name__)
+    gc.disable()
+    try:
+        return importlib.import_module(module, __name__)
+    finally:
+        gc.freeze()
+        gc.unfreeze()
+        gc.enable()
 
 
 def __dir__() -> list[str]:

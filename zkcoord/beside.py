@@ -15,7 +15,6 @@ Which of the two it is, is decided when the name is imported first.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import sys
@@ -94,19 +93,17 @@ class _ApartLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """The module's code."""
-        tree = _Renamed().visit(ast.parse(self.get_data(self.path), self.path))
+        import ast  # takes a while, and is needed where a name is somebody else's
+
+        tree = ast.parse(self.get_data(self.path), self.path)
+        for node in ast.walk(tree):
+            # the only form in which the packages import of themselves and of each other: `from
+            # consumer.errors import ...` becomes `from zkcoord.consumer.errors import ...`
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                is_ours = node.module.partition(".")[0] in NAMES
+                node.module = PREFIX + node.module if is_ours else node.module
         code: CodeType = compile(tree, self.path, "exec", dont_inherit=True)
         return code
-
-
-class _Renamed(ast.NodeTransformer):
-    """`from consumer.errors import ...` becomes `from zkcoord.consumer.errors import ...`."""
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
-        """The only form in which the packages import of themselves and of each other."""
-        if not node.level and node.module and node.module.partition(".")[0] in NAMES:
-            node.module = PREFIX + node.module
-        return node
 
 
 class _Finder(MetaPathFinder):

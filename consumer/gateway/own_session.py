@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from zkcoord.zk.backoff import at_once_then, delay_ms
+from zkcoord.zk.backoff import Backoff
 from zkcoord.zk.port import (
     Closed,
     Connected,
@@ -23,7 +23,7 @@ from zkcoord.zk.port import (
 
 log = logging.getLogger(__name__)
 
-REOPEN = at_once_then(first_ms=100, max_ms=5_000)
+REOPEN = Backoff(first_ms=100, max_ms=5_000, at_once=True)
 
 
 class UsesSession(Protocol):
@@ -126,5 +126,5 @@ class OwnSession:
     def _over(self) -> None:
         self._open, self._connected = None, False
         if not self._closing:
-            self._reopen_at_ms = self._clock() + delay_ms(REOPEN, self._failures)
+            self._reopen_at_ms = self._clock() + REOPEN.delay_ms(self._failures)
             self._failures += 1

@@ -23,7 +23,7 @@ from consumer.member.joining.unserved_asks import UnservedAsks
 from zkcoord.core.model import GroupState
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.backoff import at_once_then, delay_ms
+from zkcoord.zk.backoff import Backoff
 from zkcoord.zk.port import (
     OPEN_ACL,
     READS_PER_REQUEST_MAX,
@@ -66,7 +66,7 @@ from .legacy_reader import LegacyGroupReader
 from .multis import MemberMulti, MemberMultis
 from .partition_reader import PartitionReader
 
-REOPEN = at_once_then(first_ms=100, max_ms=5_000)
+REOPEN = Backoff(first_ms=100, max_ms=5_000, at_once=True)
 
 
 class Outage(Protocol):
@@ -196,7 +196,7 @@ class MemberDriver:
                 self._note(action.message)
                 self.to_fetcher(action.message)
             case ev.OpenSession():
-                delay = max(delay_ms(REOPEN, self.failures), action.after_ms)
+                delay = max(REOPEN.delay_ms(self.failures), action.after_ms)
                 self.failures += 1
                 self.reopen_at_ms = self.clock() + delay
                 if not delay:

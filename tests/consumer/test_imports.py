@@ -25,6 +25,7 @@ NOT_BEFORE_IT_IS_USED = {
     "psutil",
     "pyspark",
     "rich",
+    "tenacity",
     "unittest",
     "zkcoord.core.coordinator",
     "zkcoord.core.events",
@@ -52,6 +53,29 @@ def test_a_plain_consumer_loads_nothing_that_only_others_need(name: str) -> None
     )
     loaded = set(found.stdout.split())
     assert "consumer" in loaded and not loaded & NOT_BEFORE_IT_IS_USED
+
+
+@pytest.mark.parametrize("before", ["", "gc.disable()", "gc.freeze()"])
+def test_importing_leaves_the_garbage_collector_as_it_was(before: str) -> None:
+    """It is off meanwhile, unless the application has its own ways with it."""
+    seen = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import gc; {before or 'pass'}; was = gc.isenabled(), gc.get_freeze_count() > 0\n"
+            "done = gc.get_stats()[2]['collections']\n"
+            "from consumer import KafkaConsumer\n"
+            "assert was == (gc.isenabled(), gc.get_freeze_count() > 0)\n"
+            "print(gc.get_stats()[2]['collections'] - done, len(gc.get_objects()),"
+            " len(gc.get_objects(generation=2)))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    collections, known, old = map(int, seen.stdout.split())
+    if not before:
+        assert not collections and old > 0.9 * known, "what was made is not looked through next"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from zkcoord.core.events import (
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.core.value_type import assert_never
 from zkcoord.zk.acl.table import Roles
-from zkcoord.zk.backoff import delay_ms, growing
+from zkcoord.zk.backoff import Backoff
 from zkcoord.zk.classic.figures import ClassicFigures
 from zkcoord.zk.contact_clock import ContactClockPort
 from zkcoord.zk.mirror.world_reader import WorldReader
@@ -77,7 +77,7 @@ from zkcoord.zk.term.writer import TermWriter
 from zkcoord.znodes.matching import PatternMatches
 from zkcoord.znodes.paths import Layout
 
-REOPEN = growing(first_ms=50, max_ms=5_000)
+REOPEN = Backoff(first_ms=50, max_ms=5_000)
 RESTAND_MS = 1_000
 YIELD_MS = 500
 
@@ -196,7 +196,7 @@ class CoordinatorDriver:
         if self.stopping or self.failure is not None:
             self.finished = True
             return
-        self.reopen_at_ms = self.clock() + delay_ms(REOPEN, self.reopens)
+        self.reopen_at_ms = self.clock() + REOPEN.delay_ms(self.reopens)
         self.reopens += 1
 
     # events of the session
