@@ -105,8 +105,8 @@ class JoinedMember:
                     self._setup.data.wakeup.set()
                 case msg.Resolve():
                     self._initial_offsets.resolve(message)
-                case msg.Stored():
-                    pass  # for a store that mirrors, which has taken it
+                case msg.Stored() | msg.Starting():
+                    pass  # for a store that mirrors, which has taken it; for a gateway
                 case _:
                     state.receive(message)
 

@@ -146,6 +146,15 @@ class Stored:
 
 
 @value
+class Starting:
+    """These are `Assigned` next, if nothing comes in between: it is being written. Told only where
+    `MemberOptions.tells_starts` asks for it; nothing to obey.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@value
 class Failed:
     """The member cannot go on: raise this out of poll. `code` is one of `FailureCode`; `rejection`
     is the coordinator's code where it rejected the member.
@@ -220,6 +229,7 @@ ToFetcher = (
     | Resolve
     | CommitDone
     | Stored
+    | Starting
     | Failed
     | Notice
     | UserData

@@ -71,6 +71,9 @@ class MemberOptions:
     tells_stored: bool = False
     """The fetching side hears of every offset that is stored (`Stored`)."""
 
+    tells_starts: bool = False
+    """The fetching side hears of what it is about to be assigned (`Starting`)."""
+
     max_poll_interval_ms: int = 300_000
     """A member whose application does not poll for longer leaves by itself (0: never)."""
 

@@ -126,7 +126,7 @@ class QueryAssignment:
                 self.failure = self.failure or failure(message)
             case msg.Notice():
                 self._notice(message)
-            case msg.UserData() | msg.Stored():
+            case msg.UserData() | msg.Stored() | msg.Starting():
                 pass  # for applications that listen
             case _:
                 assert_never(message)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from kafka import KafkaConsumer, TopicPartition
 
 from tests.gateway.clients import GatewayProcess
+from tests.harness.kafka import unique
 from tests.kafka.groups import coordinator
 from zkcoord.stack.java import Java
 
@@ -46,9 +48,21 @@ class Place:
 
 @contextmanager
 def running_place(folder: Path, java: Java, zookeeper: str, broker: str) -> Iterator[Place]:
-    """A coordinator and a gateway inside the block."""
+    """A coordinator and a gateway inside the block, before a broker that has had groups."""
+    _have_a_group(broker)
     with (
         coordinator(zookeeper),
         GatewayProcess(folder / "gateway", zookeeper, broker) as gateway,
     ):
         yield Place(folder, java, zookeeper, broker, gateway)
+
+
+def _have_a_group(broker: str) -> None:
+    """With its first group a broker makes the topic that keeps offsets (0.3 s here): whoever was
+    measured first would wait for that.
+    """
+    consumer = KafkaConsumer(bootstrap_servers=broker, group_id=unique("earlier"))
+    try:
+        consumer.committed(TopicPartition("nothing", 0))
+    finally:
+        consumer.close()

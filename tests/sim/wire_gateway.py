@@ -354,6 +354,7 @@ class GatewayProcess(Process):
             grace_ms=wishes.grace_ms,
             assignors=wishes.assignors,
             auto_commit=False,
+            tells_starts=True,
             max_poll_interval_ms=0,
             rebalance_timeout_ms=wishes.rebalance_timeout_ms,
             idle_look_ms=IDLE_LOOK_MS,

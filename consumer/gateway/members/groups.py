@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 
 from consumer.core import messages as msg
 from consumer.gateway.members.leaving import Leaving
-from consumer.gateway.members.memory import Done, Memory
+from consumer.gateway.members.memory import Memory
 from consumer.gateway.members.newcomers import Newcomers
 from consumer.gateway.members.recalls import Recalls, WaitingRequest, unknown
+from consumer.gateway.members.remembering import Remembering
 from consumer.gateway.members.wire_group import (
     Agent,
     AgentWishes,
@@ -33,7 +34,6 @@ from consumer.gateway.wire.actions import (
     Reply,
     Tell,
     WireTimes,
-    WrittenDown,
 )
 from consumer.gateway.wire.judging import WAITING, judge
 from consumer.gateway.wire.member import WireMember
@@ -107,6 +107,7 @@ class WireGroups:
         )
         self._of_connection: dict[int, dict[int, ServedMember]] = {}
         self._wakes: Wakes[ServedMember] = Wakes()
+        self._remembering = Remembering(memory, clock, post, self.touched)
         self._leaving = Leaving(clock, times, memory, self.tell, self.touched)
 
     # requests
@@ -352,23 +353,16 @@ class WireGroups:
             for answer in served.drain.told(self.clock(), message):
                 self.tell(served, answer)
         else:
-            served.wire.told(self.clock(), message)
             if isinstance(message, msg.Assigned):
-                self._remember_again(served)
+                self._remembering.again(served)
+            elif isinstance(message, msg.Starting):
+                self._remembering.foresee(served, message.partitions)
+            served.wire.told(self.clock(), message)
             alone = self.memory is not None and served.wire.presence.gone_ms is not None
             if isinstance(message, msg.Lost) and alone and not served.wire.held:
                 # it may be at another gateway, which has taken it over: this one must not do so
                 served.wire.hand_over("its membership is lost, and its client is not here")
         self.touched(served)
-
-    def _remember_again(self, served: ServedMember) -> None:
-        """Its agent is registered as somebody else than when its client was told what it has: that
-        could not be written then, or the gateway before has forgotten it while the client came.
-        """
-        served.registered_as = served.agent.name
-        if self.memory is not None and served.wire.synced and not served.is_remembered:
-            served.remembered_as = served.agent.name
-            self._write(self.memory, served, lambda _: None)
 
     def touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""
@@ -381,11 +375,11 @@ class WireGroups:
                 case Begin():
                     self.begin(served.group, action.ask, lambda answer: self.tell(served, answer))
                 case Remember():
-                    self._remember(served, action.ticket)
+                    self._remembering.remember(served, action.ticket)
                 case Gone():
                     self._gone(served, action)
         while served.unwritten and served.agent.registered:
-            self._remember(served, served.unwritten.pop())
+            self._remembering.remember(served, served.unwritten.pop())
         if served.closing and served.agent.finished:
             self._leaving.ended(served)
         self._note_wake(served)
@@ -410,33 +404,6 @@ class WireGroups:
 
         self.post(tell)
 
-    def _remember(self, served: ServedMember, ticket: int) -> None:
-        member = served.agent.name
-
-        def done(how: WrittenDown) -> None:
-            heard = served.agent.name != member
-            served.wire.remembered(self.clock(), ticket, how, heard)
-            self.touched(served)
-
-        if self.memory is None:
-            self.post(lambda: done(WrittenDown.DONE))
-        elif served.renamed and not served.agent.registered:
-            served.unwritten.append(ticket)
-        else:
-            served.remembered_as = served.registered_as
-            self._write(self.memory, served, done)
-
-    def _write(self, memory: Memory, served: ServedMember, done: Done) -> None:
-        known, served.remembered = served.remembered, True
-        client, member = served.to_remember(), served.agent.name
-
-        def written(how: WrittenDown) -> None:
-            if how is WrittenDown.DONE and client.member_id == served.wire.member_id:
-                served.renamed = False
-            done(how)
-
-        memory.write(served.group, client, member, known, written)
-
     def _gone(self, served: ServedMember, gone: Gone) -> None:
         group = self.groups.get(served.group)
         if group is not None:
@@ -444,6 +411,7 @@ class WireGroups:
             self._drop_if_empty(group)
         for connection in served.connections:
             self._of_connection.get(connection, {}).pop(id(served), None)
+        self._remembering.forget(served)
         self._leaving.begin(served, gone.ending)
         inconsistent = gone.code is WireCode.INCONSISTENT_GROUP_PROTOCOL
         if inconsistent:

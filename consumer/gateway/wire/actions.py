@@ -29,11 +29,13 @@ class WireTimes:
     """How long answers wait, in ms."""
 
     settle_ms: int = 5
-    """A SyncGroup is answered when nothing has changed for so long."""
+    """A SyncGroup of a member that is to have more, as the coordinator says, is answered when
+    nothing has changed for so long, at least (`flux_ms`). Others wait for nothing.
+    """
 
     forming_ms: int = 250
-    """The same while a group forms for the first time: what changes in this time costs nothing,
-    later it waits for heartbeats.
+    """The same, of any member, while a group forms for the first time: what changes in this time
+    costs nothing, later it waits for heartbeats.
     """
 
     flux_ms: int = 150

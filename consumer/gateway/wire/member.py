@@ -12,9 +12,9 @@ it was last told, less what it gave up). A client has something to do as long as
   acknowledgement of what is due: of a cooperative client what it does not name as owned any more,
   of an eager client everything (it stops before it sends JoinGroup). What an eager client keeps is
   not given up in between: it gets it back with the next SyncGroup, and nobody else notices.
-* A SyncGroup is answered when nothing has changed for `settle_ms`; a member that has nothing waits
-  for its first partitions, at most `sync_park_ms`. While it waits, what is due costs nothing: the
-  client has not heard of it.
+* A SyncGroup is answered when others give up nothing more for its member, as the coordinator says;
+  a member that has nothing waits for its first partitions, at most `sync_park_ms`. While it waits,
+  what is due costs nothing: the client has not heard of it.
 * A Heartbeat is parked until there is something to say, another request comes on its connection, or
   the client's own interval is nearly over. Not that of a client that asks for nothing else before
   the answer: it would get no records.
@@ -77,7 +77,7 @@ class WireMember:
         self._again: set[TopicPartition] = set()
         self._nothing_to_get = False
         self._lost: set[TopicPartition] = set()
-        self._forming = False
+        self.forming = False
         self._changed_ms = 0
         self.presence = Presence()
         self._flux_ms = 0
@@ -142,15 +142,14 @@ class WireMember:
         self._end_sync(WireCode.REBALANCE_IN_PROGRESS)
         self._end_beat(WireCode.NONE)
         self._interval.interrupted()
-        self._forming = forming and not self._joined
+        self.forming = forming and not self._joined
         self.protocol, self.session_timeout_ms = wishes.protocol, request.session_timeout_ms
         self.lists = wishes.lists
         topics = wishes.subscription.topics
         if not self._joined or topics != self.topics:
             self._joined, self.topics = True, topics
             self._nothing_to_get = False
-            subscription = Subscription(dict.fromkeys(topics, 1))
-            self._out.append(Tell(msg.Subscribe(subscription)))
+            self._out.append(Tell(msg.Subscribe(Subscription(dict.fromkeys(topics, 1)))))
         owned = wishes.subscription.owned if wishes.cooperative else frozenset()
         expected = self.has if self._restoring is not None else frozenset()
         self.has = owned & (frozenset(self.held) | expected | self._lost)
@@ -460,7 +459,8 @@ class WireMember:
             return self.presence.seen_ms  # it waits to hear what to give up
         if not self.given and not self._nothing_to_get:
             return sync.until_ms
-        settle = self.times.forming_ms if self._forming else self.times.settle_ms
+        more = self.times.settle_ms if self.more_since_ms is not None else 0
+        settle = self.times.forming_ms if self.forming else more
         return min(max(self._changed_ms + settle, self._flux_ms), sync.until_ms)
 
     def _end_sync(self, code: WireCode) -> None:

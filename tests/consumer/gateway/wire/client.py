@@ -159,6 +159,7 @@ class Scene:
             self.wire.tick(self.now)
             self._look()
         self.now = until
+        self._look()
 
     def settle(self) -> None:
         """As long as an assignment needs to settle."""

@@ -27,11 +27,10 @@ def test_a_client_joins_and_is_given_what_its_agent_gets() -> None:
     assert scene.told == [msg.Subscribe(Subscription({"t": 1}))]
     ticket = scene.sync()
     assert ticket not in scene.answers
-    scene.assigned(0, 1)
+    scene.says(msg.Assigned({TopicPartition("t", n): 0 for n in (0, 1)}, 1, more=True))
+    assert ticket not in scene.answers, "more is to come"
     scene.assigned(2)
-    assert ticket not in scene.answers, "more may come in the same moment"
-    scene.settle()
-    assert given(scene, ticket) == [0, 1, 2]
+    assert given(scene, ticket) == [0, 1, 2], "nothing more: at once"
 
 
 def test_a_member_that_is_to_get_nothing_is_told_so_when_the_group_is_balanced() -> None:
