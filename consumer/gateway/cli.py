@@ -26,6 +26,7 @@ from zkcoord.config.settings import (
 )
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
+from zkcoord.turns import take_short_turns
 from zkcoord.znodes.names import PORT_MAX, is_broker, is_port, shown
 from zkcoord.znodes.paths import layout_named
 from zkcoord.znodes.patterns import LOOK_AROUND, NO_LOOK_AROUND
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     options = replace(options, demands_login=demands_login(security), connections_max=fits)
     tls = gateway_tls(settings, security)
     logs = Logs(log_options(settings))
+    take_short_turns()
     sys.unraisablehook = report_names
     for note in (*notes(security), *open_notes(settings, zk), *filter(None, (too_few,))):
         log.warning("%s", note)

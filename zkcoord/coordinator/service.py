@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -49,6 +48,7 @@ from zkcoord.guardian.client import Guardian
 from zkcoord.terminal import err, printable
 from zkcoord.topics.asking import AskingThread, ClusterAsker
 from zkcoord.topics.source import ClusterSource
+from zkcoord.turns import take_short_turns
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
@@ -65,8 +65,6 @@ ASK_DEADLINE_MS = 2_000
 ANSWER_EVERY_MS = 1_000
 READINESS_EVERY_MS = 100
 GROUPS_SHOWN_MAX = 2_000
-SWITCH_INTERVAL_S = 0.001
-"""How soon a thread that computes lets the one that decides go on."""
 
 
 class CoordinatorService:
@@ -414,7 +412,7 @@ def serve(settings: CoordinatorSettings) -> int:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody asks
     logs = Logs(settings.logs)
     gc_policy.collect_seldom()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    take_short_turns()
     try:
         look_at_acls(settings.zk, settings.layout, settings.secure)
         look_at_cluster(settings.zk, settings.cluster)
