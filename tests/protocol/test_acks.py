@@ -65,6 +65,18 @@ def test_a_start_ack_is_one_multi_that_begins_with_the_check_of_the_own_registra
     assert rig.commands(m.member) == []
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_asks_for_that_hears_of_a_start_before_it_is_acked(rig: Rig, asked: bool) -> None:
+    rig.topic("t", 3)
+    rig.reign()
+    m = rig.member("m", "t", tells_starts=asked).joined()
+    owning(rig, m, T0, T1)
+    told = [one for one in m.heard if isinstance(one, msg.Starting | msg.Assigned)]
+    first = told.pop(0) if asked else None
+    assert first == (msg.Starting((T0, T1)) if asked else None)
+    assert [type(one) for one in told] == [msg.Assigned]
+
+
 def test_a_start_ack_moves_the_version_of_the_offset_before_the_first_fetch(
     rig: Rig, m: Member
 ) -> None:
