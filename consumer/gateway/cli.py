@@ -26,7 +26,7 @@ from zkcoord.config.settings import (
 )
 from zkcoord.config.sources import Settings, add_flags, resolve
 from zkcoord.errors import ConfigurationError
-from zkcoord.turns import take_short_turns
+from zkcoord.zk.loop import take_short_turns
 from zkcoord.znodes.names import PORT_MAX, is_broker, is_port, shown
 from zkcoord.znodes.paths import layout_named
 from zkcoord.znodes.patterns import LOOK_AROUND, NO_LOOK_AROUND

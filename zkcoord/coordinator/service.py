@@ -48,11 +48,10 @@ from zkcoord.guardian.client import Guardian
 from zkcoord.terminal import err, printable
 from zkcoord.topics.asking import AskingThread, ClusterAsker
 from zkcoord.topics.source import ClusterSource
-from zkcoord.turns import take_short_turns
 from zkcoord.zk.classic.classic_groups import ClassicGroups
 from zkcoord.zk.clock import boot_ms, wall_ms
 from zkcoord.zk.kazoo_port.session import KazooEnsemble, KazooPort
-from zkcoord.zk.loop import Loop
+from zkcoord.zk.loop import Loop, take_short_turns
 from zkcoord.zk.overlay import OverlaidEnsemble, OverlaidPort
 from zkcoord.zk.term.election import Candidate
 
