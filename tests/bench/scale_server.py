@@ -15,7 +15,9 @@ from zkcoord.stack.probe import four_letter
 
 ANSWER_S = 60.0
 COLLECTION_S = 120.0
-TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.MULTILINE)
+OF_CLASS = re.compile(r"^ *\d+: +\d+ +(\d+) +(\S+)", re.MULTILINE)
+FILLERS = ("[I", "jdk.internal.vm.FillerArray")
+"""What a collector puts where it moves nothing together; ZooKeeper itself keeps hardly any."""
 
 
 @dataclass(frozen=True)
@@ -74,5 +76,5 @@ def alive_bytes(rig: Rig) -> int | None:
         timeout=COLLECTION_S,
         check=False,
     ).stdout
-    found = TOTAL.search(answer)
-    return int(found[1]) if found else None
+    found = [int(size) for size, name in OF_CLASS.findall(answer) if name not in FILLERS]
+    return sum(found) if found else None

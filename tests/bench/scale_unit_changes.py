@@ -225,13 +225,14 @@ def rest(rig: Rig, sections: list[Section], plan: ChangesPlan) -> None:
             hub.run_for(plan.idle_s)
             seconds = time.monotonic() - began_s
             traffic, spent = spending.end()
-    each = 1_000 / count / seconds
+    each, nodes = 1_000 / count / seconds, found.nodes - alone.nodes
     section.rows += [
         Row(what, clock, [value], (), unit)
         for what, clock, value, unit in (
             ("members: transactions", "each, a second", traffic.multis * each, "of 1,000"),
             ("members: bytes of one", "all of them", traffic.written / traffic.multis, "bytes"),
             ("members: watches", "each", (found.watches - alone.watches) / count, "watches"),
+            ("server: nodes", "of their group, of as many partitions", nodes, "nodes"),
             ("coordinator: transactions", "all of them", spent["multis"], "multis"),
             ("coordinator: watch events", "all of them", spent["events"], "events"),
             ("coordinator: read", "all of it", spent["received"], "bytes"),
