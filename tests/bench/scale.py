@@ -28,6 +28,7 @@ from tests.bench import (
     scale_storms,
     scale_takeover,
     scale_unit_changes,
+    scale_unit_rates,
     scale_units,
 )
 from tests.bench.figures import Section
@@ -102,6 +103,7 @@ def unit_costs(rig: Rig, sections: list[Section], plan: Plan) -> None:
     """Of what is there, and of what happens."""
     scale_units.run(rig, sections, plan.units)
     scale_unit_changes.run(rig, sections, plan.unit_changes)
+    scale_unit_rates.run(rig, sections, plan.unit_changes)
 
 
 def run(plan: Plan, folder: Path, report: Path) -> int:
@@ -143,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scale_changes.PER_S / 10,
             scale_changes.SECONDS / 10,
             scale_units.UnitsPlan(scale_units.QUICK_FITTED, scale_units.QUICK_CHECKED),
-            scale_unit_changes.ChangesPlan(3, 10, 5.0, 1.0),
+            scale_unit_changes.ChangesPlan(3, 10, 10.0, 1.0),
         )
         if args.quick
         else Plan(only)

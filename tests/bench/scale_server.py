@@ -9,10 +9,14 @@ import subprocess
 from dataclasses import dataclass
 
 from tests.bench.scale_rig import Rig
+from tests.bench.scale_world import LAYOUT, Seeder
 from tests.harness.wait import wait_until
 from tests.harness.zookeeper import srvr_stats
 from zkcoord.stack.probe import four_letter
+from zkcoord.zk.port import Check
 
+TRANSACTIONS_KEPT = 600
+"""More than a server keeps in memory of its latest (500), whatever their size."""
 ANSWER_S = 60.0
 COLLECTION_S = 120.0
 OF_CLASS = re.compile(r"^ *\d+: +\d+ +(\d+) +(\S+)", re.MULTILINE)
@@ -49,6 +53,12 @@ def connections_gone(rig: Rig, left: int) -> None:
     wait_until(
         lambda: srvr_stats(rig.server.port).connections <= left, ANSWER_S, "the end of connections"
     )
+
+
+def small_transactions(seeder: Seeder) -> None:
+    """So many that the server has forgotten what was written before them."""
+    one = [Check(LAYOUT.groups_root, -1)]
+    seeder.multis(seeder.client, iter([one] * TRANSACTIONS_KEPT))
 
 
 def held(rig: Rig, heap: bool = True) -> Held:

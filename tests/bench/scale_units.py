@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tests.bench.figures import Bar, Row, Section
 from tests.bench.scale_model import SECTION, SHARES, Costs, Size, fitted, off_percent
 from tests.bench.scale_rig import SESSION_MS, CoordinatorProcess, Rig
-from tests.bench.scale_server import connections_gone, held
+from tests.bench.scale_server import connections_gone, held, small_transactions
 from tests.bench.scale_takeover import TOPICS
 from tests.bench.scale_wire import Hub
 from tests.bench.scale_world import spread_evenly
@@ -27,7 +27,7 @@ CHECKED = (Size(10_000, 3, 10), Size(2_000, 10, 30))
 QUICK_FITTED = (Size(100, 3, 10), Size(200, 3, 10), Size(100, 9, 10), Size(100, 3, 40))
 QUICK_CHECKED = (Size(300, 3, 10), Size(150, 10, 30))
 WARM_UP = Size(200, 3, 3)
-"""Comes first, and counts for nothing: what a server keeps of its latest transactions is there."""
+"""Comes first, and counts for nothing: what a server makes once, it has made."""
 ROUNDS = 3
 WITHIN_PERCENT = 20.0
 AT_ONCE = 1_000
@@ -91,6 +91,7 @@ def written(rig: Rig, size: Size, stack: ExitStack, others: int) -> SizedWorld:
             ]
         )
         rig.say(f"  units: {size}: {numbers.stop:,} groups written")
+    small_transactions(seeder)
     connections_gone(rig, others + 2)
     found = held(rig).since(before)
     world.add("server: nodes", found.nodes)
