@@ -155,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         groups=args.groups or plan.groups,
         rounds=args.rounds or plan.rounds,
         poison_rounds=args.rounds or plan.poison_rounds,
+        units=replace(plan.units, rounds=args.rounds or plan.units.rounds),
     )
     return measured_in_a_folder(
         lambda folder: run(plan, folder, report_named("bench-scale", plan.only, NAMES))

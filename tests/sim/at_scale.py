@@ -312,10 +312,10 @@ def said_by(model: Path, size: Size) -> dict[str, float]:
 def lines_of(found: Outcome) -> list[str]:
     """For people."""
 
-    def beside(figure: str, unit: float = 1.0) -> str:
+    def beside(figure: str, unit: float = 1.0, digits: int = 0) -> str:
         if figure not in found.said:
             return "-"
-        return f"{found.said[figure] / unit:,.0f}"
+        return f"{found.said[figure] / unit:,.{digits}f}"
 
     spent, grown = found.takeover, found.memory_after - found.memory_before
     rows = [
@@ -323,7 +323,11 @@ def lines_of(found: Outcome) -> list[str]:
         ("requests", f"{spent.requests:,}", beside("requests")),
         ("bytes of the requests, MiB", f"{spent.sent / MIB:,.0f}", "-"),
         ("bytes of the answers, MiB", f"{spent.received / MIB:,.0f}", beside("received", MIB)),
-        ("processor time without sockets, s", f"{spent.cpu_ns / 1e9:,.1f}", beside("cpu_ns", 1e9)),
+        (
+            "processor time without sockets, s",
+            f"{spent.cpu_ns / 1e9:,.1f}",
+            beside("cpu_ns", 1e9, 1),
+        ),
         ("longest stretch of it, ms", f"{spent.longest_ns / 1e6:,.0f}", "-"),
         ("memory grown by, MiB", f"{grown / MIB:,.0f}", beside("memory", MIB)),
         ("transactions until it was ready", f"{spent.multis:,}", "-"),
