@@ -27,7 +27,7 @@ SHAPES = ((3, 10), (3, 40), (10, 30))
 COMMITTED = (1, 10, 100)
 TIMES = 10
 SETTLE_S = 0.5
-IDLE_MEMBERS, IDLE_S = 100, 15.0
+IDLE_MEMBERS, IDLE_S = 100, 20.0
 FLOOD_S = 3.0
 OF_COORDINATOR = {
     "multis": ("transactions", "multis"),

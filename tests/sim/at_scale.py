@@ -42,6 +42,7 @@ from tests.sim.weighed import MeasuredHost, Spent, WeighedEnsemble
 from tests.sim.zookeeper import SimEnsemble, Weather
 from zkcoord.coordinator import gc_policy
 from zkcoord.coordinator.driver import CoordinatorDriver
+from zkcoord.coordinator.http.summaries import seen_groups
 from zkcoord.core.model import Subscription
 from zkcoord.core.options import CoordinatorOptions
 from zkcoord.znodes import names
@@ -52,6 +53,7 @@ JOINS = 5
 SESSION_MS = 60_000
 PATIENCE_MS = 3_600_000
 QUIET_MS = 5_000
+GROUPS_SHOWN = 2_000
 JOINED, JOINED_BEFORE = "joined", 3
 MIB = 2**20
 FRESH = "takeover by one that has just started"
@@ -161,6 +163,7 @@ class Outcome:
     join: Spent
     leave: Spent
     status_ms: float
+    groups_ms: float
     said: dict[str, float]
 
     @property
@@ -213,9 +216,9 @@ class AtScale:
         self.kernel.run_until(self.kernel.now + QUIET_MS)
         quiet = spent.since(takeover)
         assert len(self.coordinator.driver.core.groups) == self.size.groups
-        began_ns = time.thread_time_ns()
-        self.coordinator.driver.status()
-        status_ms = (time.thread_time_ns() - began_ns) / 1e6
+        status_ms = timed_ms(self.coordinator.driver.status)
+        core = self.coordinator.driver.core
+        groups_ms = timed_ms(lambda: seen_groups(core, "", None, GROUPS_SHOWN))
         join, leave = self.joined(joins)
         return Outcome(
             *self.size,
@@ -228,6 +231,7 @@ class AtScale:
             join,
             leave,
             status_ms,
+            groups_ms,
             said_by(model, self.size),
         )
 
@@ -275,6 +279,13 @@ class AtScale:
         """Whether each of its members has its share."""
         held = [member.held for member in self.members if member.driver.options.group == group]
         return sum(held) == self.size.partitions and max(held) - min(held) <= 1
+
+
+def timed_ms(ask: Callable[[], object]) -> float:
+    """How much of the thread's time this takes."""
+    began_ns = time.thread_time_ns()
+    ask()
+    return (time.thread_time_ns() - began_ns) / 1e6
 
 
 def add(total: Spent, one: Spent) -> None:
@@ -333,6 +344,7 @@ def lines_of(found: Outcome) -> list[str]:
         ("transactions until it was ready", f"{spent.multis:,}", "-"),
         ("commands, and transactions after that", f"{found.commanded:,}", "0"),
         ("what one scrape of its metrics takes, ms", f"{found.status_ms:,.1f}", "-"),
+        ("what one look at /groups takes, ms", f"{found.groups_ms:,.1f}", "-"),
     ]
     lines = [f"  {what:<44}{value:>16}{said:>16}" for what, value, said in rows]
     for what, cost in (("one join", found.join), ("one leave", found.leave)):

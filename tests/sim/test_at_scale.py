@@ -30,7 +30,7 @@ def test_a_small_world_is_taken_over_and_joined(tmp_path: Path) -> None:
     assert found.takeover.cpu_ns > 0 and found.takeover.longest_ns <= found.takeover.cpu_ns
     assert found.join.commands >= 2 and found.leave.commands >= 1
     assert found.join.multis >= 2 and found.join.received > 0
-    assert found.said == {} and len(lines_of(found)) == 12
+    assert found.said == {} and len(lines_of(found)) == 13
 
 
 def test_what_is_read_is_what_the_wire_says() -> None:
