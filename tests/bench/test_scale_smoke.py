@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.bench import scale_names
 from tests.bench.scale import Plan, run
 from tests.bench.scale_model import Size, read
 from tests.bench.scale_targets import needed
@@ -145,3 +146,11 @@ def test_unit_costs(tmp_path: Path) -> None:
     assert idle["transactions of the coordinator"]["values"] == [0.0]
     assert idle["transactions of a member, a second"]["median"] > 0
     assert all(row["median"] > 0 for row in sections["units-flood"])
+
+
+def test_names_of_few_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert scale_names.main(["--groups", "50"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("50 names are 1,700 bytes of one answer")
+    assert "50 groups in" in said[1] and "0 groups in" in said[2], "two roots, each led"
+    assert len(said) == 5, "and a Java client, where one can be compiled"
