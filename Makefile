@@ -89,7 +89,7 @@ bench-rebalance: setup ## how long joins, leaves and crashes take, beside kafka-
 bench-guardian: setup ## how long a registration outlives its process, for every way to die, and for 500 kills of consumers and coordinators (10 minutes)
 	@$(PY) -m tests.bench.guardian && $(PY) -m tests.bench.guardian_members
 
-bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, acks in wide groups, storms, poison, a rolling restart of 1,000 members, 300 changes a second (ONLY=restart: one part)
+bench-scale: setup ## how far one coordinator goes: takeover of 10,000 groups, acks in wide groups, storms, poison, a rolling restart of 1,000 members, 300 changes a second, what a group and a member cost (ONLY=restart: one part)
 	@$(PY) -m tests.bench.scale $(if $(ONLY),--only $(ONLY))
 
 bench-hostile: setup ## joins of healthy groups beside strangers whose small input makes large work

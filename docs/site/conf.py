@@ -58,6 +58,7 @@ navigation = {
         "The guardian </docs/guardian>",
         "Security </docs/security>",
         "Benchmarks </docs/benchmarks>",
+        "Past one machine </docs/scale>",
     ],
     "Understand": [
         "Design </docs/design>",

@@ -1,8 +1,9 @@
 """How far one coordinator goes: takeover, one ack in wide groups, storms, many groups at once,
-poison, a rolling restart of a large group, many changes a second.
+poison, a rolling restart of a large group, many changes a second; what a group, a member and a
+partition cost.
 
     python -m tests.bench.scale [--quick] [--groups N] [--rounds N]
-        [--only takeover|ack|storm|groups|poison|restart|changes]
+        [--only takeover|ack|storm|groups|poison|restart|changes|units]
 
 A real ZooKeeper with the stack's settings, coordinators in processes of their own, members that are
 the consumer's own driver (without Kafka: they process nothing) or, where only their nodes matter,
@@ -26,12 +27,15 @@ from tests.bench import (
     scale_restart,
     scale_storms,
     scale_takeover,
+    scale_unit_changes,
+    scale_unit_rates,
+    scale_units,
 )
 from tests.bench.figures import Section
 from tests.bench.running import Part, conclude, measure_all, measured_in_a_folder, report_named, say
 from tests.bench.scale_rig import Rig
 
-NAMES = ("takeover", "ack", "storm", "groups", "poison", "restart", "changes")
+NAMES = ("takeover", "ack", "storm", "groups", "poison", "restart", "changes", "units")
 GROUPS, ROUNDS, ACK_ROUNDS, POISON_ROUNDS = 10_000, 5, 30, 7
 QUICK_GROUPS, QUICK_ROUNDS = 1_000, 3
 
@@ -42,7 +46,7 @@ class Plan:
     asked, `sizes` those sizes, `flap_s` how long a member comes and goes, `together` how many
     groups change at once, `healthy` how many are beside the poison, `restarted` the size of the
     group that is restarted within `restart_s`, `changing` the groups in which there are `changes`
-    a second for `changes_s`.
+    a second for `changes_s`, `units` and `unit_changes` how unit costs are found.
     """
 
     only: tuple[str, ...] = NAMES
@@ -59,6 +63,8 @@ class Plan:
     changing: int = scale_changes.GROUPS
     changes: float = scale_changes.PER_S
     changes_s: float = scale_changes.SECONDS
+    units: scale_units.UnitsPlan = scale_units.UnitsPlan()
+    unit_changes: scale_unit_changes.ChangesPlan = scale_unit_changes.ChangesPlan()
 
 
 def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
@@ -89,7 +95,15 @@ def parts(plan: Plan, rig: Rig) -> dict[str, Part]:
                 rig, sections, plan.changing, plan.changes, plan.changes_s
             )
         ),
+        "units": served(lambda sections: unit_costs(rig, sections, plan)),
     }
+
+
+def unit_costs(rig: Rig, sections: list[Section], plan: Plan) -> None:
+    """Of what is there, and of what happens."""
+    scale_units.run(rig, sections, plan.units)
+    scale_unit_changes.run(rig, sections, plan.unit_changes)
+    scale_unit_rates.run(rig, sections, plan.unit_changes)
 
 
 def run(plan: Plan, folder: Path, report: Path) -> int:
@@ -130,6 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scale_changes.GROUPS // 10,
             scale_changes.PER_S / 10,
             scale_changes.SECONDS / 10,
+            scale_units.UnitsPlan(scale_units.QUICK_FITTED, scale_units.QUICK_CHECKED),
+            scale_unit_changes.ChangesPlan(3, 10, 10.0, 1.0),
         )
         if args.quick
         else Plan(only)
@@ -139,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         groups=args.groups or plan.groups,
         rounds=args.rounds or plan.rounds,
         poison_rounds=args.rounds or plan.poison_rounds,
+        units=replace(plan.units, rounds=args.rounds or plan.units.rounds),
     )
     return measured_in_a_folder(
         lambda folder: run(plan, folder, report_named("bench-scale", plan.only, NAMES))

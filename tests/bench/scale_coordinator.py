@@ -1,8 +1,8 @@
 """One coordinator in a process of its own, as it ships but for what stands around it, that says
 when things happened.
 
-    python -m tests.bench.scale_coordinator HOSTS JOURNAL [--session-ms N] [--counts]
-        [--targets GROUP] [--stands-by GROUPS] [--profile FILE]
+    python -m tests.bench.scale_coordinator HOSTS JOURNAL [--session-ms N] [--lease-ms N]
+        [--counts] [--weighs] [--targets GROUP] [--stands-by GROUPS] [--profile FILE]
 
 It prints JSON lines {"event", "t" (ns of the machine's clock since it started), ...}:
 
@@ -13,10 +13,12 @@ It prints JSON lines {"event", "t" (ns of the machine's clock since it started),
     elected {received, cpu_s}                       its term begins
     ready {groups, sent, received, rss_mib, cpu_s}  the world is read, decisions begin; bytes on the
                                                     wire so far, and the process's peak memory
-    now {cpu_s, rss_mib, multis, events, received, queue, targets}
+    now {cpu_s, rss_mib, multis, ops, written, events, sent, received, queue, targets}
                                              after each SIGUSR1: seconds of processor time and peak
-                                             memory so far, transactions, watch events and bytes
-                                             since `ready`, groups that wait for their turn, targets
+                                             memory so far; since `ready` transactions, with
+                                             --weighs their operations and bytes, and watch events;
+                                             bytes on the wire so far, groups that wait for their
+                                             turn, targets
     ended {trace}                            after SIGTERM, when the session is closed
 
 JOURNAL gets the journal's records, one per line, as they come. `trace` holds what happened on the
@@ -83,8 +85,8 @@ class TracedPort(KazooPort):
 
     trace: list[list[Any]] = []
     tracing = False
-    counts_only = False
-    multis = 0
+    counts_only = weighs = False
+    multis = ops = written = 0
     events = 0
 
     def connected(
@@ -119,6 +121,9 @@ class TracedPort(KazooPort):
         super().fired(events)
 
     def multi(self, ops: Sequence[Op], done: Callable[[MultiResult], None]) -> None:
+        if self.tracing and self.weighs:
+            TracedPort.ops += len(ops)
+            TracedPort.written += len(wire_requests.multi_request(self.chroot, ops).payload)
         super().multi(ops, partial(self._answered, boot_ns(), [op.path for op in ops], done))
 
     def _answered(
@@ -172,12 +177,6 @@ class Driver(CoordinatorDriver):
             say("elected", received=Wire.received, cpu_s=time.process_time())
         super()._step(event)
 
-    def tick(self) -> None:
-        super().tick()
-        if self.stands_by and self.world.groups_ahead >= self.stands_by:
-            self.stands_by = 0
-            say("ahead", rss_mib=peak_mib(), cpu_s=time.process_time())
-
     def report(self) -> None:
         """What has been so far."""
         say(
@@ -185,7 +184,10 @@ class Driver(CoordinatorDriver):
             cpu_s=time.process_time(),
             rss_mib=peak_mib(),
             multis=TracedPort.multis,
+            ops=TracedPort.ops,
+            written=TracedPort.written,
             events=TracedPort.events,
+            sent=Wire.sent,
             received=Wire.received,
             queue=len(self.core.queue),
             targets=self.targets.found if self.targets is not None else [],
@@ -194,6 +196,9 @@ class Driver(CoordinatorDriver):
     def next_wake_ms(self) -> int | None:
         if self.finished:
             self.loop.stop()
+        if self.stands_by and self.world.groups_ahead >= self.stands_by:
+            self.stands_by = 0
+            say("ahead", rss_mib=peak_mib(), cpu_s=time.process_time())
         return super().next_wake_ms()
 
 
@@ -217,12 +222,14 @@ def main() -> int:
     parser.add_argument("hosts")
     parser.add_argument("journal", type=Path)
     parser.add_argument("--session-ms", type=int, default=60_000)
+    parser.add_argument("--lease-ms", type=int, default=CoordinatorOptions().lease_max_ms)
     parser.add_argument("--counts", action="store_true")
+    parser.add_argument("--weighs", action="store_true")
     parser.add_argument("--targets")
     parser.add_argument("--stands-by", type=int, default=0)
     parser.add_argument("--profile", type=Path)
     args = parser.parse_args()
-    TracedPort.counts_only = args.counts
+    TracedPort.counts_only, TracedPort.weighs = args.counts, args.weighs
     gc_policy.collect_seldom()
     connection.EdgeConnection = Wire  # type: ignore[misc]
     loop = Loop("coordinator")
@@ -240,7 +247,9 @@ def main() -> int:
                 )()
 
         pool = AssignorPool(AssignorOptions(), loop.post)
-        options = CoordinatorOptions(external_assignors=find(tuple(ASSIGNORS)).names)
+        options = CoordinatorOptions(
+            external_assignors=find(tuple(ASSIGNORS)).names, lease_max_ms=args.lease_ms
+        )
         driver = Driver(
             ensemble,
             Layout.DRAFT,
