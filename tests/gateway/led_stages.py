@@ -156,7 +156,10 @@ class LedGroupUnderFire:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._stack.__exit__(None, None, None) if raised[0] is None else self._abandon()
+        if raised[0] is None:
+            self._stack.__exit__(None, None, None)
+        else:
+            self._abandon()
 
     def _abandon(self) -> None:
         """A test has failed already: nothing that ends may hide that."""

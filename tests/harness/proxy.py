@@ -175,7 +175,10 @@ class Link:
     def do_gates(self, ways: Iterable[Way], is_open: bool) -> None:
         for way in ways:
             gate = self._pipes[way].gate
-            gate.set() if is_open else gate.clear()
+            if is_open:
+                gate.set()
+            else:
+                gate.clear()
 
     def do_delay(self, seconds: float) -> None:
         self._delay_s = seconds

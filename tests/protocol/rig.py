@@ -386,7 +386,8 @@ class Rig:
         """
         try:
             for proc in self.procs:
-                proc.goodbye() if not proc._gates else None
+                if not proc._gates:
+                    proc.goodbye()
             for proc in self.procs:
                 proc.end()
             for proc in self.procs:

@@ -358,7 +358,8 @@ def test_where_the_ensemble_is_open_everything_is_believed(rig: Rig, capsys: Cap
     nodes: dict[str, bytes] = dict.fromkeys(layout.parts(GROUP), b"")
     nodes |= {layout.mode(GROUP): PAUSED, paths.state(GROUP): encode_state(LED)}
     for path, data in nodes.items():
-        rig.zk.create(path, data, makepath=True) if rig.zk.exists(path) is None else None
+        if rig.zk.exists(path) is None:
+            rig.zk.create(path, data, makepath=True)
     _, out, _ = tool(rig, capsys, "groups", "describe", GROUP, "--json", told=False)
     found = json.loads(out)
     assert found["paused"] and "forged-1" in out and found["malformed"] == []

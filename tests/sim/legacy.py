@@ -369,13 +369,11 @@ class LegacyMember:
             }
             self._claim(run, number, mine, begin, [], wanted)
 
-        (
-            self._read(
-                run, [GetData(self.places.offset((self.group, tp))) for tp in wanted], offsets
-            )
-            if wanted
-            else offsets(())
-        )
+        reads = [GetData(self.places.offset((self.group, tp))) for tp in wanted]
+        if wanted:
+            self._read(run, reads, offsets)
+        else:
+            offsets(())
 
     def _claim(
         self,

@@ -374,8 +374,10 @@ class Registration:
             return self.done(problem)
 
         def judged(why: str | None) -> None:
-            if why is not None:
-                then() if why else self.done(problem)
+            if why:
+                then()
+            elif why is not None:
+                self.done(problem)
 
         judge_other_leader(self.port, self.roles, self.layout, judged)
 

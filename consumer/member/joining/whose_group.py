@@ -226,7 +226,10 @@ def if_not_used_elsewhere(
             isinstance(a, Denied) or (isinstance(a, Node) and a.stat.ephemeral_owner)
             for a in result.answers
         )
-        used(why) if alive else look(rest)
+        if alive:
+            used(why)
+        else:
+            look(rest)
 
     def listed(result: ReadResult) -> None:
         if isinstance(result, ReadDone):

@@ -449,7 +449,10 @@ class World:
             self.reader.subscriptions.seek(partition, offset)
             self.next[partition] = offset
         elif name in ("pause", "hold"):
-            state.pause() if name == "pause" else state.mark_pending_revocation(True)
+            if name == "pause":
+                state.pause()
+            else:
+                state.mark_pending_revocation(True)
             self.stopped.add(partition)
         elif name in ("resume", "release"):
             state.resume()

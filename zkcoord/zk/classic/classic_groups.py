@@ -224,8 +224,8 @@ class ClassicGroups:
 
         def read(result: ReadResult) -> None:
             if isinstance(result, ReadDone) and not self._edge.dead:
-                answers = (*before, *result.answers)
-                self._read(later, then, answers) if later else then(answers)
+                go_on = (lambda found: self._read(later, then, found)) if later else then
+                go_on((*before, *result.answers))
 
         if not self._edge.dead:
             self._edge.port.read(now, read)

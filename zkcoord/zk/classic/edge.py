@@ -98,7 +98,10 @@ class Edge:
                 return self.write_but(error, rest, done)
             return done(refused)
 
-        self.write(ops, ended) if ops else done(None)
+        if ops:
+            self.write(ops, ended)
+        else:
+            done(None)
 
     def look_for_others(self, group: str, then: Callable[[bool], None]) -> None:
         """Whether somebody is registered in a group whom the coordinator assigns: what was there
@@ -121,7 +124,10 @@ class Edge:
                 if isinstance(result, ReadDone) and not self.dead:
                     found = any(map(_is_of_a_session, result.answers))
                     later = names[len(part) :]
-                    then(True) if found else look(later, bool(later))
+                    if found:
+                        then(True)
+                    else:
+                        look(later, bool(later))
 
             return self.port.read([GetData(f"{ids}/{name}") for name in part], read)
 

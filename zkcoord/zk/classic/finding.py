@@ -136,7 +136,10 @@ class WrittenGroups:
                 self._was_open = doubts.above
                 why = f"none is served: {doubts.above}"
                 self._strange(Malformed("client-led groups", self._paths.groups, why))
-            self._mended(look) if was_open and not doubts.above else look()
+            if was_open and not doubts.above:
+                self._mended(look)
+            else:
+                look()
 
         def look() -> None:
             self._read([GetChildren(self._paths.groups)], listed)
