@@ -352,11 +352,8 @@ class Registration:
                     " process a group_instance_id of its own, and start each only once",
                 )
             self.replaced += [Delete(path, 0) for path in rivals]
-            self._rivals(
-                rest,
-                others
-                + [name for name, path in zip(part, paths, strict=False) if path not in rivals],
-            )
+            no_rivals = [n for n, path in zip(part, paths, strict=False) if path not in rivals]
+            self._rivals(rest, others + no_rivals)
 
         self.port.read([GetData(path) for path in paths], answered)
 
