@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, field, replace
+from dataclasses import Field, FrozenInstanceError, field, replace
 from typing import NoReturn, cast
 
 import pytest
@@ -81,6 +81,29 @@ def test_methods_that_are_made_later_are_the_standard_librarys(
     for ask in asked.values():
         assert ask()
     assert Place(1) != Place(2) and Place(1) != 1 and Place(1).__eq__(1) is NotImplemented
+
+
+def test_what_a_signal_handler_raises_while_a_method_is_made_comes_out_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python before 3.12 says it as a RuntimeError. The next call makes the method."""
+    monkeypatch.setattr(value_type, "FREEZE", False)
+
+    @value_type.value
+    class Place:
+        row: int
+
+    class Stop(BaseException):
+        """What the handler raises."""
+
+    def interrupted(*_: object) -> NoReturn:
+        raise Stop
+
+    with monkeypatch.context() as signal:
+        signal.setattr(Field, "__set_name__", interrupted)
+        with pytest.raises(Stop):
+            Place(3)
+    assert Place(3).row == 3
 
 
 def test_values_of_other_classes_are_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,11 @@ def _made_later(made: type[Any], name: str) -> Callable[..., Any]:
     def first(*args: Any, **named: Any) -> Any:
         wanted = [(one.name, object, _again(one)) for one in fields(made)]
         after = {key: vars(made)[key] for key in ("__post_init__",) if key in vars(made)}
-        twin = make_dataclass("_", wanted, namespace=after, slots=True, **MADE_LATER[name])
+        try:
+            twin = make_dataclass("_", wanted, namespace=after, slots=True, **MADE_LATER[name])
+        except RuntimeError as e:
+            # what a signal handler raises while a class is made, as Python says it before 3.12
+            raise e.__cause__ or e from None
         method = vars(twin)[name]
         setattr(made, name, method)
         return method(*args, **named)
