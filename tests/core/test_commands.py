@@ -10,7 +10,7 @@ from zkcoord.core.events import Send, Write
 from zkcoord.core.group.command_planner import command_bytes
 from zkcoord.core.model import Command, Option
 
-from .timed import Timed, when
+from .timed import WINDOW_MS, Timed, when
 
 BOTH = "protocols=cooperative,eager"
 
@@ -83,10 +83,10 @@ def test_a_write_carries_so_many_commands_and_one_at_least() -> None:
 def test_each_start_waits_for_its_own_time() -> None:
     g = group("member g a@1 t:1", "member g b@2 t:1", options="start_gather_ms=5000", partitions=24)
     g.say("member g c@3 t:1")
-    first_ms = g.now + 10
+    first_ms = g.now + WINDOW_MS
     g.pass_ms(1_000, deaf="b")
     g.say("member g d@4 t:1")
-    second_ms = g.now + 10
+    second_ms = g.now + 10  # `debounce_again_ms` of `group`
     found = g.pass_ms(20_000, deaf="b")
     assert when(found, "start-fetcher c")[:1] == [first_ms + 5_000]
     assert when(found, "start-fetcher d")[:1] == [second_ms + 5_000]

@@ -15,7 +15,7 @@ from zkcoord.core.model import (
     Subscription,
 )
 
-from .timed import Timed, when
+from .timed import WINDOW_MS, Timed, when
 
 SOON = "debounce_again_ms=10 debounce_storm_ms=10 start_gather_ms=0"
 HOUR_MS = 3_600_000
@@ -385,13 +385,13 @@ def test_the_initial_delay_is_for_the_first_members_and_for_no_others() -> None:
     assert g.reports("g")[-1].state.value == "Empty"
     g.say("member g b@2 t:1")
     joined_ms = g.now
-    assert when(g.pass_ms(5_000), "start-fetcher b")[0] == joined_ms + 10
+    assert when(g.pass_ms(5_000), "start-fetcher b")[0] == joined_ms + WINDOW_MS
     # nor where there was only nothing to be had
     g.say("member h x@3 none:1")
     g.pass_ms(5_000)
     g.say("member h y@4 t:1")
     joined_ms = g.now
-    assert when(g.pass_ms(5_000), "start-fetcher y")[0] == joined_ms + 10
+    assert when(g.pass_ms(5_000), "start-fetcher y")[0] == joined_ms + WINDOW_MS
 
 
 @pytest.mark.parametrize("how", ["taken over", "asked for", "mode"])

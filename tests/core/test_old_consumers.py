@@ -20,7 +20,7 @@ from zkcoord.core.model import (
     TopicPartition,
 )
 
-from .timed import Timed, when
+from .timed import WINDOW_MS, Timed, when
 
 SOON = "debounce_again_ms=10 debounce_storm_ms=10"
 OPTIONS = f"options legacy_attempts_ms=1000 legacy_odd_ms=1000 legacy_rescue_max_ms=6000 {SOON}"
@@ -207,7 +207,7 @@ def test_a_coordinated_group_goes_on_whatever_an_old_consumer_wants() -> None:
     # what changes there has its quiet window, as anywhere
     group.say("member g zk3@9 t:1")
     joined_ms = group.now
-    assert when(group.pass_ms(5_000), "stop-fetcher zk") == [joined_ms + 10]
+    assert when(group.pass_ms(5_000), "stop-fetcher zk") == [joined_ms + WINDOW_MS]
 
 
 def test_strategies_other_than_range_are_shared_as_long_as_all_are_understood() -> None:

@@ -13,7 +13,7 @@ from zkcoord.core.group.machine import Group
 from zkcoord.core.model import Malformed, Member, Pattern, PatternKind, Subscription, TopicPartition
 from zkcoord.core.options import CoordinatorOptions
 
-from .timed import Timed, when
+from .timed import WINDOW_MS, Timed, when
 
 SOON = "debounce_again_ms=10 debounce_storm_ms=10 start_gather_ms=0"
 CROWDED = Malformed("group", "g", "there are 100001 nodes")
@@ -42,8 +42,8 @@ def test_a_lease_that_was_longer_before_is_said(older_ms: int, said: bool) -> No
 
 def test_what_changes_with_a_command_and_with_a_registration() -> None:
     g = led("member g a@1 t:1", "own g a t-0")
-    g.pass_ms(5, deaf="a")
-    g.say("tick 10", "ok")
+    g.pass_ms(WINDOW_MS - 1, deaf="a")
+    g.say("tick 1", "ok")
     (node,) = g.core.groups["g"].view.commands["a"]
     assert set(g.core.related("g", "a", node)) == {TopicPartition("t", n) for n in (1, 2, 3)}
     assert set(g.core.related("g", "a", "")) == {TopicPartition("t", 0)}

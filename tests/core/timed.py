@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from zkcoord.core import events as ev
 from zkcoord.core.model import GroupMetadata
+from zkcoord.core.options import CoordinatorOptions
 from zkcoord.replay.text import action_text
 
 from .script import World
 
 WAKES_MAX = 500
+WINDOW_MS = CoordinatorOptions().debounce_ms
 
 
 class Timed(World):

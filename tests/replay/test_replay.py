@@ -378,7 +378,9 @@ def test_what_reports_did_not_have_yet_is_no_difference(tmp_path: Path) -> None:
         at = next(n for n, line in enumerate(earlier) if n and before in line)
         changed = [*earlier[:at], earlier[at].replace(before, after), *earlier[at + 1 :]]
         assert Replay(Recording("changed", changed)).run().difference is not None
-    other = [line.replace(b'"debounce_ms":10', b'"debounce_ms":11') for line in lines[1:]]
+    window = b'"debounce_ms":%d'
+    ours = CoordinatorOptions().debounce_ms
+    other = [line.replace(window % ours, window % (ours + 1)) for line in lines[1:]]
     assert Replay(Recording("other", [lines[0], *other])).run().difference is not None
 
 

@@ -53,7 +53,7 @@ class CoordinatorOptions:
     lease_margin_percent: int = 10
     lease_margin_ms: int = 1_000
     rebalance_timeout_max_ms: int = 300_000
-    debounce_ms: int = 10
+    debounce_ms: int = 5
     debounce_again_ms: int = 100
     debounce_storm_ms: int = 300
     debounce_max_ms: int = 2_000
