@@ -163,7 +163,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'consumer' has no attribute {name!r}")
     # below this package, under whichever name it was imported (`zkcoord.beside`)
     module = _FROM[name].removeprefix("consumer") if _FROM[name][:9] == "consumer." else _FROM[name]
-    return getattr(_imported(module), name)
+    found = globals()[name] = getattr(_imported(module), name)  # asked once: see `_imported`
+    return found
 
 
 def _imported(module: str) -> ModuleType:

@@ -78,6 +78,16 @@ def test_importing_leaves_the_garbage_collector_as_it_was(before: str) -> None:
         assert not collections and old > 0.9 * known, "what was made is not looked through next"
 
 
+def test_the_garbage_collector_is_left_alone_by_a_name_that_is_known() -> None:
+    """An application may write `consumer.TopicPartition` in its loop."""
+    text = (
+        "import consumer, gc; known = consumer.TopicPartition\n"
+        "gc.freeze = gc.disable = None\n"
+        "assert consumer.TopicPartition is known"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [

@@ -60,12 +60,16 @@ class Remembering:
 
     def foresee(self, served: ServedMember, partitions: Collection[TopicPartition]) -> None:
         """The agent of a member is about to be assigned these. Where its client does not wait for
-        them, or its group forms and more comes yet, nothing is written.
+        them, or has more (of what it had at another gateway, not all is back yet), or its group
+        forms and more comes yet, nothing is written: what the client has is never forgotten.
         """
         wire = served.wire
         if self._memory is None or wire.parked_sync is None or wire.forming or served.renamed:
             return
-        client = replace(served.to_remember(), has=wire.given.union(partitions))
+        will_have = wire.given.union(partitions)
+        if not wire.has <= will_have:
+            return
+        client = replace(served.to_remember(), has=will_have)
         foreseen = self._foreseen[served] = Foreseen(client, served.agent.name)
         known, served.remembered = served.remembered, True
         self._memory.write(served.group, client, foreseen.member, known, foreseen.written)

@@ -4,12 +4,15 @@ turns out so.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from consumer.core import messages as msg
-from consumer.gateway.wire.requests import BeatAnswer, HeartbeatRequest, SyncAnswer
+from consumer.gateway.wire.requests import BeatAnswer, HeartbeatRequest, SyncAnswer, SyncRequest
+from consumer.gateway.wire.subscription import encode_subscription
 from tests.consumer.gateway.members.test_groups import TP, World, given, newcomer
-from tests.consumer.gateway.members.test_handing_over import Remembering
+from tests.consumer.gateway.members.test_handing_over import CLIENT, Remembering
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
 
@@ -115,6 +118,25 @@ def test_nothing_is_foreseen_of_who_waits_for_nothing() -> None:
     member = side.world.groups.agents("g")[1][0]
     beat = side.world.ask(HeartbeatRequest("g", member.member_id, member.generation))
     assert beat == BeatAnswer(WireCode.REBALANCE_IN_PROGRESS)
+
+
+def test_what_a_client_has_is_not_forgotten_while_it_comes_from_another_gateway() -> None:
+    """Of two partitions that it reads the first command brings one back. If this gateway dies, too,
+    the next one knows both: neither is given up, nor is its offset believed, behind its back.
+    """
+    both = frozenset({TP, OTHER})
+    client = replace(CLIENT, has=both, assignors=("sticky",), protocol="cooperative-sticky")
+    memory = Remembering(client)
+    world = World(memory=memory)
+    subscription = encode_subscription(["t"], sorted(both))
+    joined = world.join("m", protocols=(("cooperative-sticky", subscription),))
+    assert world.ask(SyncRequest("g", "m", joined.generation)) is None
+    world.tell(0, msg.Starting((TP,)))
+    (known,) = memory.clients.values()
+    assert known.has == both
+    world.tell(0, msg.Starting((TP, OTHER)))
+    (known,) = memory.clients.values()
+    assert known.has == both
 
 
 def test_nothing_is_foreseen_while_a_group_forms() -> None:
