@@ -172,7 +172,7 @@ def _imported(module: str) -> ModuleType:
     a session with ZooKeeper, so it is not done meanwhile, nor at once when that is over: all of it
     is as old then as what is never looked at (`gc.freeze`, and back).
     """
-    if not gc.isenabled() or gc.get_freeze_count():
+    if not gc.isenabled() or not hasattr(gc, "freeze") or gc.get_freeze_count():
         return importlib.import_module(module, __name__)
     gc.disable()
     try:

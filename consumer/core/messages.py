@@ -147,8 +147,8 @@ class Stored:
 
 @value
 class Starting:
-    """These are `Assigned` next, if nothing comes in between: it is being written. Told only where
-    `MemberOptions.tells_starts` asks for it; nothing to obey.
+    """These are `Assigned` next, and no more after them, if nothing comes in between: it is being
+    written. Told only where `MemberOptions.tells_starts` asks for it; nothing to obey.
     """
 
     partitions: tuple[TopicPartition, ...]

@@ -554,6 +554,7 @@ class Rig:
         stop: tuple[TopicPartition, ...] = (),
         epoch: int = 5,
         incarnation: int | None = None,
+        more: bool = False,
     ) -> str:
         """Send a command by hand; its node."""
         czxid = self.incarnation(member) if incarnation is None else incarnation
@@ -566,6 +567,7 @@ class Rig:
             1,
             {tp: Thread(member, 0) for tp in start},
             stop,
+            more=more,
         )
         path = self.zk.create(
             self.layout.command_prefix(GROUP, member, epoch, seq),

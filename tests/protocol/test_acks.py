@@ -77,6 +77,18 @@ def test_who_asks_for_that_hears_of_a_start_before_it_is_acked(rig: Rig, asked: 
     assert [type(one) for one in told] == [msg.Assigned]
 
 
+def test_a_start_that_more_comes_after_is_not_told_before(rig: Rig) -> None:
+    """Or a gateway would write down all that a client has with each of them."""
+    rig.topic("t", 3)
+    rig.reign()
+    m = rig.member("m", "t", tells_starts=True).joined()
+    rig.command(m.member, 1, start=(T0,), more=True)
+    m.fetches(T0)
+    rig.command(m.member, 2, start=(T1,))
+    m.fetches(T0, T1)
+    assert [one for one in m.heard if isinstance(one, msg.Starting)] == [msg.Starting((T1,))]
+
+
 def test_a_start_ack_moves_the_version_of_the_offset_before_the_first_fetch(
     rig: Rig, m: Member
 ) -> None:

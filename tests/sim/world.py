@@ -307,6 +307,8 @@ class World:
         )
         if self.burdened:
             o = replace(o, filed_at_once_max=2, assigned_here_max=0, weight_per_step_max=1)
+        if p.wire is not None and self.seed % 5 == 3:  # what a client is given comes in parts
+            o = replace(o, partitions_per_command_max=1)
         name = self.new_name("k")
         self.kernel.trace(name, f"started: lease_max_ms={o.lease_max_ms}")
         self.coordinators.append(

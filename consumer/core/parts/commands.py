@@ -126,7 +126,7 @@ class Commands:
                 session.held, (stop.partition for stop in stops if stop.offset is not None)
             ),
         )
-        if self.options.tells_starts and ack.starts:
+        if self.options.tells_starts and ack.starts and not current.command.more:
             self.outbox.send(msg.Starting(tuple(start.partition for start in ack.starts)))
         session.in_flight = RequestInFlight(InFlightKind.ACK, ack.token, DueWrite.ACK, ack=ack)
         self.outbox.request(ack)

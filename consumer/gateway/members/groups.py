@@ -363,6 +363,8 @@ class WireGroups:
                 # it may be at another gateway, which has taken it over: this one must not do so
                 served.wire.hand_over("its membership is lost, and its client is not here")
         self.touched(served)
+        if isinstance(message, msg.Assigned):
+            self._remembering.forget(served)
 
     def touched(self, served: ServedMember) -> None:
         """Do what it wants done, and note when it is due again."""

@@ -3,7 +3,8 @@ client hears of it.
 
 Its registration and its assignment are written one after the other, and a join would wait for both.
 So while its agent acks a start, what the client will be told then is written already (`foresee`).
-Where it turns out otherwise, it is written again before the client hears of it.
+Where it turns out otherwise, or the client is not told as soon as that is acked, it is written
+again before the client hears of it: who writes proves that the member is still this gateway's.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Remembering:
         self._foreseen: dict[ServedMember, Foreseen] = {}
 
     def forget(self, served: ServedMember) -> None:
-        """The member is over."""
+        """The member is over, or what was foreseen of it has come and was not told at once."""
         self._foreseen.pop(served, None)
 
     def foresee(self, served: ServedMember, partitions: Collection[TopicPartition]) -> None:

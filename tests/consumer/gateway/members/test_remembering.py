@@ -11,7 +11,7 @@ import pytest
 from consumer.core import messages as msg
 from consumer.gateway.wire.requests import BeatAnswer, HeartbeatRequest, SyncAnswer, SyncRequest
 from consumer.gateway.wire.subscription import encode_subscription
-from tests.consumer.gateway.members.test_groups import TP, World, given, newcomer
+from tests.consumer.gateway.members.test_groups import TIMES, TP, World, given, newcomer
 from tests.consumer.gateway.members.test_handing_over import CLIENT, Remembering
 from zkcoord.core.error_codes import WireCode
 from zkcoord.core.model import TopicPartition
@@ -106,6 +106,18 @@ def test_what_could_not_be_written_is_written_again() -> None:
     side.memory.fenced = False
     side.assigned(OTHER)
     assert side.said == [1] == side.remembered and side.writes == 2
+
+
+def test_who_was_taken_over_after_the_ack_is_told_nothing() -> None:
+    """It waits for more: by then another gateway may have its registration."""
+    side = Joined()
+    side.starting(OTHER)
+    side.world.tell(1, msg.Assigned({OTHER: 5}, 1, more=True))
+    assert side.ticket not in side.world.answers
+    side.memory.fenced = True
+    side.world.wait(TIMES.flux_max_ms)
+    answer = side.world.answers[side.ticket]
+    assert isinstance(answer, SyncAnswer) and answer.code is WireCode.REBALANCE_IN_PROGRESS
 
 
 def test_nothing_is_foreseen_of_who_waits_for_nothing() -> None:
