@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from consumer.core import messages as msg
-from consumer.gateway.members.groups import WireGroups
+from consumer.gateway.members.remembering import Remembering
 from consumer.gateway.members.wire_group import ServedMember
 from consumer.gateway.wire.actions import WrittenDown
 from consumer.gateway.wire.drain import Drain
@@ -19,31 +19,35 @@ from zkcoord.znodes.gateway_nodes import RememberedClient
 
 
 def _answered_first(original: Callable[..., None]) -> Callable[..., None]:
-    def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
+    def remember(self: Remembering, served: ServedMember, ticket: int) -> None:
         def write() -> None:
-            assert self.memory is not None
+            assert self._memory is not None
             served.remembered_as = served.registered_as
-            self._write(self.memory, served, lambda _: None)
+            self._write(self._memory, served, lambda _: None)
 
         def done() -> None:
-            served.wire.remembered(self.clock(), ticket, WrittenDown.DONE)
-            self.touched(served)
-            self.post(write)
+            served.wire.remembered(self._clock(), ticket, WrittenDown.DONE)
+            self._touched(served)
+            self._post(write)
 
-        self.post(done)
+        self._post(done)
 
     return remember
 
 
 def _never_written(original: Callable[..., None]) -> Callable[..., None]:
-    def remember(self: WireGroups, served: ServedMember, ticket: int) -> None:
+    def remember(self: Remembering, served: ServedMember, ticket: int) -> None:
         def done() -> None:
-            served.wire.remembered(self.clock(), ticket, WrittenDown.DONE)
-            self.touched(served)
+            served.wire.remembered(self._clock(), ticket, WrittenDown.DONE)
+            self._touched(served)
 
-        self.post(done)
+        self._post(done)
 
     return remember
+
+
+def _unforeseen(original: Callable[..., None]) -> Callable[..., None]:
+    return lambda *arguments: None
 
 
 def _at_once(original: Callable[..., bool]) -> Callable[..., bool]:
@@ -111,16 +115,28 @@ WIRE_VARIANTS = (
     Variant(
         "wire_answered_first",
         "a client is told what it has before that is written down",
-        (Patch(WireGroups, "_remember", _answered_first),),
+        (
+            Patch(Remembering, "remember", _answered_first),
+            Patch(Remembering, "foresee", _unforeseen),
+        ),
         "wire",
         ("W3",),
     ),
     Variant(
         "wire_not_remembered",
         "it is not written down at all",
-        (Patch(WireGroups, "_remember", _never_written),),
+        (
+            Patch(Remembering, "remember", _never_written),
+            Patch(Remembering, "foresee", _unforeseen),
+        ),
         "wire",
         ("W3",),
+    ),
+    Variant(
+        "wire_foreseen_forgets",
+        "what is written of a client before it is so forgets what it has",
+        (Patch(Remembering, "_is_all", _at_once),),
+        "wire",
     ),
     Variant(
         "wire_restored_at_once",

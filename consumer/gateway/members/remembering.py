@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from consumer.gateway.members.memory import Done, Memory
 from consumer.gateway.members.wire_group import ServedMember
 from consumer.gateway.wire.actions import WrittenDown
+from consumer.gateway.wire.member import WireMember
 from zkcoord.core.model import TopicPartition
 from zkcoord.znodes.gateway_nodes import RememberedClient
 
@@ -68,12 +69,16 @@ class Remembering:
         if self._memory is None or wire.parked_sync is None or wire.forming or served.renamed:
             return
         will_have = wire.given.union(partitions)
-        if not wire.has <= will_have:
+        if not self._is_all(wire, will_have):
             return
         client = replace(served.to_remember(), has=will_have)
         foreseen = self._foreseen[served] = Foreseen(client, served.agent.name)
         known, served.remembered = served.remembered, True
         self._memory.write(served.group, client, foreseen.member, known, foreseen.written)
+
+    @staticmethod
+    def _is_all(wire: WireMember, will_have: frozenset[TopicPartition]) -> bool:
+        return wire.has <= will_have
 
     def again(self, served: ServedMember) -> None:
         """Its agent is registered as somebody else than when its client was told what it has: that
