@@ -57,9 +57,13 @@ class Wires:
             self.plan.disconnect_grace_ms,
             self._is_well,
             self._leading,
-            lambda since: all(
-                max(g.disturbed_ms, g.host.link_bad_until()) < since and not g.host.paused
-                for g in self.gateways
+            # in parts: each takes a heartbeat of its own
+            lambda since: (
+                not world.in_parts
+                and all(
+                    max(g.disturbed_ms, g.host.link_bad_until()) < since and not g.host.paused
+                    for g in self.gateways
+                )
             ),
             lambda: self.world.zk.weather_is_fine and bool(self._leading()),
             self._is_dead,

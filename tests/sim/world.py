@@ -98,6 +98,8 @@ class World:
         self.mix = mix
         self.kernel = Kernel(seed, tracing)
         self.plan = plan or MIXES[mix].draw(self.kernel)
+        # what a client is given, or is to give up, comes one by one
+        self.in_parts = self.plan.wire is not None and seed % 5 == 3
         self.places = Places.ISOLATED if self.plan.layout is Layout.ISOLATED else Places.DRAFT
         self.zk = SimEnsemble(
             self.kernel,
@@ -307,7 +309,7 @@ class World:
         )
         if self.burdened:
             o = replace(o, filed_at_once_max=2, assigned_here_max=0, weight_per_step_max=1)
-        if p.wire is not None and self.seed % 5 == 3:  # what a client is given comes in parts
+        if self.in_parts:
             o = replace(o, partitions_per_command_max=1)
         name = self.new_name("k")
         self.kernel.trace(name, f"started: lease_max_ms={o.lease_max_ms}")

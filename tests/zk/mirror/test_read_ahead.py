@@ -16,7 +16,7 @@ from zkcoord.core.model import TopicPartition
 from zkcoord.zk.acl.table import ALL, bits
 from zkcoord.zk.mirror.mirror import Mirror
 from zkcoord.zk.mirror.pending_reads import SizeLimits
-from zkcoord.zk.mirror.read_ahead import READ_AGAIN_MS, SLICE_PAUSE_MS, ReadAhead
+from zkcoord.zk.mirror.read_ahead import LOOK_AGAIN_MS, READ_AGAIN_MS, SLICE_PAUSE_MS, ReadAhead
 from zkcoord.zk.port import AclEntry, Create, Delete, Fired, PortEvent, ReadResult
 from zkcoord.znodes.classic.documents import encode_state
 from zkcoord.znodes.classic.paths import ClassicPaths
@@ -24,6 +24,7 @@ from zkcoord.znodes.paths import Layout
 
 CLIENT = ClassicMember("m", None, "c", "h", 30_000, 30_000, (("own", b""),))
 LED = encode_state(ClassicState(ClassicPhase.STABLE, 7, "connect", "own", "m", (CLIENT,)))
+HIDDEN = (AclEntry(bits(ALL), "digest", "somebody:else"),)
 
 
 @pytest.fixture
@@ -194,8 +195,7 @@ def test_groups_that_came_and_went_are_known(side: Standby) -> None:
 
 def test_a_group_that_hides_something_is_read_in_any_case(side: Standby) -> None:
     """Nothing is heard when it is shown."""
-    nobody = (AclEntry(bits(ALL), "digest", "somebody:else"),)
-    side.make(Create(side.lay.mode("a"), b"{}", acl=nobody))
+    side.make(Create(side.lay.mode("a"), b"{}", acl=HIDDEN))
     assert side.stands_by() == ["b"]
     assert side.lay.ids("a") in side.leads()
 
@@ -256,7 +256,8 @@ def test_one_slice_after_the_other(fixture: RealFixture) -> None:
         side.ahead.tick()
         side.fixture.drain(lambda: side.ahead._reading is None, "a slice")
         assert len(side.ahead._drafts) == read
-        assert side.ahead.next_wake_ms() == (side.now_ms + SLICE_PAUSE_MS if read < 5 else None)
+        due_ms = side.now_ms + SLICE_PAUSE_MS if read < 5 else LOOK_AGAIN_MS
+        assert side.ahead.next_wake_ms() == due_ms
         side.now_ms += SLICE_PAUSE_MS
 
 
@@ -302,3 +303,22 @@ def test_watches_of_groups_go_with_them(fixture: RealFixture) -> None:
     side.hears()
     assert sorted(gone) == [side.lay.ids("a"), side.lay.owners("a")]
     assert side.reads_on(READ_AGAIN_MS) == []
+
+
+@pytest.mark.parametrize("what", ["registration", "owner", "topic", "mode"])
+def test_what_is_made_so_that_nobody_may_read_it_is_seen_in_a_while(
+    side: Standby, what: str
+) -> None:
+    """A server tells nobody of what they may not read."""
+    assert side.stands_by() == ["a", "b"]
+    lay = side.lay
+    path = {
+        "registration": lay.registration("a", "hidden"),
+        "owner": lay.owner("a", TopicPartition("t", 1)),
+        "topic": lay.owner_topic("a", "u"),
+        "mode": lay.mode("a"),
+    }[what]
+    side.make(Create(path, b"{}", acl=HIDDEN))
+    side.hears()
+    assert side.reads_on(LOOK_AGAIN_MS) == ["b"]
+    assert any("/a/" in path for path in side.leads()), "read when it leads"

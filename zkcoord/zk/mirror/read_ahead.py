@@ -6,7 +6,8 @@ of a change in it; a while later it reads that group again. What is left when it
 were read then: ZooKeeper sends a session its events and answers in one order, so once a sync is
 answered that began afterwards, every change from before has been heard of. Who may write a node,
 what is in the other layout, and what clients lead are asked again in any case (`FullRead`): of
-those no change is heard.
+those no change is heard. Nor is it of nodes that are made so that it may not read them: each group
+is looked at again now and then (`LOOK_AGAIN_MS`).
 
 It decides nothing, and nothing waits for it.
 """
@@ -14,6 +15,7 @@ It decides nothing, and nothing waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, takewhile
 
 from zkcoord.zk.port import (
     READS_PER_REQUEST_MAX,
@@ -35,6 +37,7 @@ from .pending_reads import SizeLimits
 
 SLICE_PAUSE_MS = 100
 READ_AGAIN_MS = 5_000
+LOOK_AGAIN_MS = 300_000
 
 OF_A_GROUP = (
     places.GroupAt,
@@ -54,8 +57,7 @@ OF_A_GROUP = (
 class ReadAhead:
     """Of one connection that leads nothing yet; `fired` hears of what changes. `groups_per_slice`
     are read together, `reads_max` reads asked for at once, and a group again once nothing was heard
-    of it for `read_again_ms`. `lost()` must be called when the session
-    is suspended.
+    of it for `read_again_ms`. `lost()` must be called when the session is suspended.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class ReadAhead:
         self._reads_max = reads_max
         self._read_again_ms = read_again_ms
         self._drafts: dict[str, GroupDraft] = {}
+        # Both in the order of their times: of groups that are to be read, and that have been.
         self._due_ms: dict[str, int] = {}
+        self._look_ms: dict[str, int] = {}
         self._reading: FullRead | None = None
         self._changed: set[str] = set()
         self._next_ms = clock()
@@ -118,6 +122,7 @@ class ReadAhead:
             return
         group = where.group
         self._drafts.pop(group, None)
+        self._look_ms.pop(group, None)
         self._changed.add(group)
         if isinstance(where, places.GroupAt) and event.change is Change.DELETED:
             self._due_ms.pop(group, None)
@@ -134,25 +139,28 @@ class ReadAhead:
 
     def next_wake_ms(self) -> int | None:
         """When `tick` has something to do."""
-        if self._over or self._reading is not None or not self._due_ms:
+        firsts = [next(iter(of.values())) for of in (self._due_ms, self._look_ms) if of]
+        if self._over or self._reading is not None or not firsts:
             return None
-        return max(self._next_ms, next(iter(self._due_ms.values())))
+        return max(self._next_ms, min(firsts))
 
     def tick(self) -> None:
         """Read some of those that are due."""
         at_ms = self.next_wake_ms()
         if at_ms is None or self._clock() < at_ms:
             return
-        due: list[str] = []
-        for group, due_ms in self._due_ms.items():
-            if due_ms > self._clock() or len(due) == self._groups_per_slice:
-                break
-            due.append(group)
-        self._read(due)
+        now_ms = self._clock()
+        due = (
+            group
+            for of in (self._due_ms, self._look_ms)
+            for group, _ in takewhile(lambda one: one[1] <= now_ms, of.items())
+        )
+        self._read([*islice(due, self._groups_per_slice)])
 
     def _read(self, groups: Sequence[str]) -> None:
         for group in groups:
-            del self._due_ms[group]
+            self._due_ms.pop(group, None)
+            self._look_ms.pop(group, None)
             if group not in self._watched:
                 self._watched.add(group)
                 watch_group(self._port, self._layout, group)
@@ -173,6 +181,9 @@ class ReadAhead:
         for group, draft in read.drafts.items():
             if group not in self._changed and draft.can_wait:
                 self._drafts[group] = draft
+                self._look_ms[group] = self._clock() + LOOK_AGAIN_MS
+            else:
+                self._drafts.pop(group, None)
 
     def take(self, groups: Sequence[str]) -> Mapping[str, GroupDraft]:
         """Those of these groups that were read and have not changed since, once: only after the
