@@ -8,8 +8,13 @@ thread waits), or of `__set_name__` (before Python 3.12).
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any, TypeVar
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 OF_A_LOCK = frozenset(("release unlocked lock", "cannot release un-acquired lock"))
 OF_A_CLASS = "Error calling __set_name__ on "
@@ -22,6 +27,20 @@ def say_interruption(error: BaseException) -> None:
     raised = _stands_for(error)
     if raised is not None:
         raise raised from raised.__cause__
+
+
+def says_interruptions(method: Method) -> Method:
+    """What a signal handler raises leaves this method as it is."""
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except RuntimeError as e:
+            say_interruption(e)
+            raise
+
+    return call  # type: ignore[return-value]  # as `method`
 
 
 def _stands_for(error: BaseException) -> BaseException | None:

@@ -34,7 +34,7 @@ from consumer.api.setup import set_up
 from consumer.api.subscriptions import Subscriptions
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.fetch.record_iterator import RecordIterator
-from consumer.interruptions import say_interruption
+from consumer.interruptions import say_interruption, says_interruptions
 from consumer.offsets.committer import CommitCallback
 from consumer.options import DEFAULT_CONFIG
 
@@ -370,6 +370,7 @@ class KafkaConsumer:
         """
         self._lifetime.wakeup()
 
+    @says_interruptions
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Leave the group and close all connections, within `timeout_ms` (default
         `commit_timeout_ms`). Closing twice is closing once; in a forked child nothing happens.

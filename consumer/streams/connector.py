@@ -31,7 +31,7 @@ from consumer.errors import (
     MessageStreamsExistError,
     raises_kafkas,
 )
-from consumer.interruptions import say_interruption
+from consumer.interruptions import say_interruption, says_interruptions
 from consumer.option_types import quoted
 from consumer.streams.options import read
 from consumer.streams.poller import StreamsConsumer
@@ -370,6 +370,7 @@ class ZookeeperConsumerConnector:
                 )
             self._listener = listener
 
+    @says_interruptions
     @enters
     def commit_offsets(
         self,

@@ -15,7 +15,9 @@ from consumer.api.kafka_consumer import KafkaConsumer
 from consumer.api.lifetime import Lifetime, OpenConsumer, entry
 from consumer.errors import raises_kafkas
 from consumer.interruptions import say_interruption
-from consumer.streams.connector import KafkaStream
+from consumer.streams.connector import KafkaStream, ZookeeperConsumerConnector
+from consumer.streams.poller import StreamsConsumer
+from zkcoord.zk.fork_guard import CurrentProcess
 
 
 class Stop(BaseException):
@@ -98,6 +100,27 @@ def test_what_is_raised_comes_out_of_a_stream(interrupted: Callable[[], None]) -
     stream = KafkaStream(reader, line, 0, (None, None), OpenConsumer())
     with pytest.raises(Stop):
         next(stream)
+
+
+@pytest.mark.parametrize("interrupted", INTERRUPTED)
+def test_what_is_raised_comes_out_of_a_close_and_of_a_commit_of_streams(
+    interrupted: Callable[[], None],
+) -> None:
+    ending: Any = Mock()
+    ending._session.close = lambda *_: interrupted()
+    with pytest.raises(Stop):
+        KafkaConsumer.close(ending)
+    ending = Mock()
+    ending._lifetime.over = ending.lifetime.closed = False
+    ending.lifetime.close = lambda *_: interrupted()
+    with pytest.raises(Stop):
+        StreamsConsumer.close(ending)
+    connector: Any = ZookeeperConsumerConnector.__new__(ZookeeperConsumerConnector)
+    connector._lifetime = Lifetime(lambda _: None, lambda: None, 1_000)
+    connector._pid = CurrentProcess.pid
+    connector._consumer = Mock(closed=False, store=lambda *_: interrupted())
+    with pytest.raises(Stop):
+        connector.commit_offsets()
 
 
 def given_back_twice() -> None:
