@@ -73,6 +73,7 @@ from typing import Any, ClassVar, TypeVar
 import kafka.errors as kafka_errors
 
 from consumer.core.messages import Failed, FailureCode
+from consumer.interruptions import say_interruption
 from zkcoord.core.error_codes import (
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
@@ -368,7 +369,9 @@ def as_kafkas(error: ConfigurationError) -> ConfigurationError:
 
 
 def raises_kafkas(function: Function) -> Function:
-    """Errors of configuration that leave this function are kafka-python's, too."""
+    """Errors of configuration that leave this function are kafka-python's, too, and what a signal
+    handler raises leaves it as it is.
+    """
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -376,5 +379,8 @@ def raises_kafkas(function: Function) -> Function:
             return function(*arguments, **named)
         except ConfigurationError as e:
             raise as_kafkas(e) from e.__cause__
+        except RuntimeError as e:
+            say_interruption(e)
+            raise
 
     return call  # type: ignore[return-value]  # as `function`

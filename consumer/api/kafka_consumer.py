@@ -34,6 +34,7 @@ from consumer.api.setup import set_up
 from consumer.api.subscriptions import Subscriptions
 from consumer.assignment.listener import RebalanceListenerInvoker
 from consumer.fetch.record_iterator import RecordIterator
+from consumer.interruptions import say_interruption, says_interruptions
 from consumer.offsets.committer import CommitCallback
 from consumer.options import DEFAULT_CONFIG
 
@@ -149,9 +150,10 @@ class KafkaConsumer:
         try:
             lifetime.check()
             records = self._polling.poll(timeout_ms, max_records, update_offsets)
-        except BaseException:
+        except BaseException as e:
             self._polling.take_back()
             lifetime.settle()
+            say_interruption(e)
             raise
         if lifetime.ending:
             records = self._polling.take_back()
@@ -177,9 +179,10 @@ class KafkaConsumer:
                     raise StopIteration("KafkaConsumer closed")
                 lifetime.check()
                 record = self._polling.next()
-        except BaseException:
+        except BaseException as e:
             self._polling.take_back_from(before)
             lifetime.settle()
+            say_interruption(e)
             raise
         if lifetime.ending:
             self._polling.take_back_from(before)
@@ -367,6 +370,7 @@ class KafkaConsumer:
         """
         self._lifetime.wakeup()
 
+    @says_interruptions
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Leave the group and close all connections, within `timeout_ms` (default
         `commit_timeout_ms`). Closing twice is closing once; in a forked child nothing happens.

@@ -37,6 +37,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from kafka.errors import IllegalStateError
 
 from consumer.errors import ForkedConsumerError, MembershipError, as_kafkas
+from consumer.interruptions import say_interruption
 from zkcoord.errors import ConfigurationError
 from zkcoord.zk.bell import Bell
 from zkcoord.zk.fork_guard import CurrentProcess
@@ -218,6 +219,9 @@ def entry(method: Method) -> Method:
             return method(self, *arguments, **named)
         except ConfigurationError as e:
             raise as_kafkas(e) from e.__cause__
+        except RuntimeError as e:
+            say_interruption(e)
+            raise
         finally:
             if lifetime.wanted is not None:
                 lifetime.settle()

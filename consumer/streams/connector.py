@@ -31,6 +31,7 @@ from consumer.errors import (
     MessageStreamsExistError,
     raises_kafkas,
 )
+from consumer.interruptions import say_interruption, says_interruptions
 from consumer.option_types import quoted
 from consumer.streams.options import read
 from consumer.streams.poller import StreamsConsumer
@@ -170,9 +171,10 @@ class KafkaStream:
         check_process(self._pid)
         try:
             message = self._next()
-        except BaseException:
+        except BaseException as e:
             self._line.take_back(before)
             lifetime.settle()
+            say_interruption(e)
             raise
         # nothing is called between this look and the return: there signal handlers run
         if lifetime.wanted is not None:
@@ -368,6 +370,7 @@ class ZookeeperConsumerConnector:
                 )
             self._listener = listener
 
+    @says_interruptions
     @enters
     def commit_offsets(
         self,

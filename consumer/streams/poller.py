@@ -32,6 +32,7 @@ from consumer.errors import (
     MembershipError,
     NotOwnedError,
 )
+from consumer.interruptions import says_interruptions
 from consumer.streams.queues import Line, StreamQueues
 from zkcoord.core.model import Subscription
 from zkcoord.zk.bell import Bell
@@ -207,6 +208,7 @@ class StreamsConsumer:
 
     # the end
 
+    @says_interruptions
     def close(
         self, autocommit: bool = True, timeout_ms: float | None = None, processed: bool = False
     ) -> None:
