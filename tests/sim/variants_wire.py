@@ -133,12 +133,6 @@ WIRE_VARIANTS = (
         ("W3",),
     ),
     Variant(
-        "wire_foreseen_forgets",
-        "what is written of a client before it is so forgets what it has",
-        (Patch(Remembering, "_is_all", _at_once),),
-        "wire",
-    ),
-    Variant(
         "wire_restored_at_once",
         "a client that came from another gateway is told what its agent has before that has"
         " anything",
