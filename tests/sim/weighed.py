@@ -218,7 +218,7 @@ def answer_bytes(answer: ReadAnswer) -> bytes:
     """As ZooKeeper sends it within the answer to many reads."""
     if isinstance(answer, Node):
         head = READ_STRUCT.pack(GET_DATA, False, 0, len(answer.data))
-        return head + answer.data + STAT_STRUCT.pack(*answer.stat)
+        return head + answer.data + STAT_STRUCT.pack(*answer.stat[:-1])
     if isinstance(answer, Children):
         head = READ_STRUCT.pack(GET_CHILDREN, False, 0, len(answer.names))
         names = [name.encode() for name in answer.names]

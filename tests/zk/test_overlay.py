@@ -45,6 +45,7 @@ class Nodes:
 
     def __init__(self, nodes: dict[str, bytes]) -> None:
         self.nodes = nodes
+        self.stats: dict[str, Stat] = {}
         self.reads: list[tuple[Read, ...]] = []
         self.watched: list[str] = []
         self.connected = True
@@ -66,7 +67,7 @@ class Nodes:
             below = {p[len(above) :].partition("/")[0] for p in self.nodes if p.startswith(above)}
             return Children(tuple(sorted(below))) if below or read.path in self.nodes else Missing()
         data = self.nodes.get(read.path)
-        return Missing() if data is None else Node(data, STAT)
+        return Missing() if data is None else Node(data, self.stats.get(read.path, STAT))
 
     def watch(self, path: str, mode: WatchMode, done: Callable[[ReadResult], None]) -> None:
         """See `Port`."""
@@ -112,6 +113,30 @@ def test_with_ours_nobody_looks_at_kafkas() -> None:
         GetChildren("/brokers/ids"),
     )
     assert answers == (Node(b"ours", STAT), Missing(), Children(("t",)), Missing())
+
+
+def test_what_was_written_before_it_counted_says_since_when_it_does() -> None:
+    topics = {name: encode_known_topic(KnownTopic(name, 1)) for name in ("early", "late")}
+    nodes = Nodes(
+        {TREE.source: b"", "/other": b"x", **{TREE.topic(n): d for n, d in topics.items()}}
+    )
+    nodes.stats = {
+        TREE.source: STAT._replace(czxid=20),
+        TREE.topic("early"): STAT._replace(czxid=10),
+        TREE.topic("late"): STAT._replace(czxid=30),
+    }
+    reads = [GetData(f"/brokers/topics/{name}") for name in topics]
+    other, *found = read(nodes, GetData("/other"), *reads)
+    assert other == Node(b"x", STAT)
+    made = {
+        name: decode_topic(name, answer.data, answer.stat)
+        for name, answer in zip(topics, found, strict=True)
+        if isinstance(answer, Node)
+    }
+    assert made == {
+        "early": Topic("early", "10.early", (0,), 20),
+        "late": Topic("late", "30.late", (0,), 30),
+    }
 
 
 def test_what_is_not_kafkas_is_read_as_it_is() -> None:

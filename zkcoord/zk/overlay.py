@@ -4,7 +4,8 @@ While the node is there that says of which cluster ours are (`source`) nobody lo
 are frozen, or gone. So each read of some of Kafka's nodes asks for that node too, in one request:
 what is answered is of one moment. When it appears or goes, each of Kafka's nodes that is watched is
 told to have changed. So whoever uses such a port need not know where the nodes are, nor that this
-changes.
+changes. Ours are written before they count: since when they do their stats say, since until then
+what was done was done by Kafka's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from zkcoord.zk.port import (
     GetData,
     Missing,
     MultiResult,
+    Node,
     Op,
     Port,
     PortEvent,
@@ -111,6 +113,11 @@ class OverlaidPort:
             self._ours = not isinstance(source, Missing)
             if self._ours is not ours:
                 return self._read(reads, self._ours, done)
+            if isinstance(source, Node):
+                answers = [
+                    _since(source.stat.czxid, answer) if place.path != one.path else answer
+                    for one, place, answer in zip(reads, asked[1:], answers, strict=False)
+                ]
             return done(ReadDone(tuple(answers)))
 
         self._ask(asked, [], read)
@@ -174,6 +181,12 @@ class OverlaidPort:
     def close(self) -> None:
         """See `Port`."""
         self.port.close()
+
+
+def _since(zxid: int, answer: ReadAnswer) -> ReadAnswer:
+    if not isinstance(answer, Node) or zxid <= answer.stat.czxid:
+        return answer
+    return Node(answer.data, answer.stat._replace(read_since=zxid))
 
 
 def _at_theirs(read: Read) -> Read:

@@ -97,7 +97,9 @@ def _topic(name: str, stat: Stat, document: JsonObject) -> Topic:
             f"topic_id is not at most {TOPIC_ID_CHARS_MAX} of the characters A-Z a-z 0-9 _ -"
         )
     incarnation = f"{stat.czxid}.{given}" if given else str(stat.czxid)
-    created = _found_at(stat, document) if document.get("found") is True else stat.czxid
+    # who owned partitions of it before it was read owned those of another one of its name
+    made = max(stat.czxid, stat.read_since)
+    created = _found_at(stat, document) if document.get("found") is True else made
     return Topic(name, incarnation, tuple(sorted(map(int, partitions))), created)
 
 

@@ -95,7 +95,9 @@ length of the data, the number of names, or an error's code.
 """
 
 STAT_STRUCT = struct.Struct("!qq16xii4xq4xi8x")
-"""The fields of `Stat` among those of a znode's stat."""
+"""The fields of `Stat` among those of a znode's stat: all but the last one."""
+
+_READ_AS_IT_IS = (0,)
 
 _MISSING = Missing()
 
@@ -260,7 +262,7 @@ def _decode_reads(count: int, err: int, body: bytes, offset: int) -> ReadResult:
         if kind == GET_DATA:
             data = body[offset : offset + number] if number > 0 else b""
             offset += len(data)
-            answers.append(named(Node, (data, named(Stat, stat(body, offset)))))
+            answers.append(named(Node, (data, named(Stat, stat(body, offset) + _READ_AS_IT_IS))))
             offset += tail
         elif kind == GET_CHILDREN:
             names, offset = _names(body, offset, number)
