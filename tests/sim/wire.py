@@ -233,6 +233,9 @@ class Wires:
             without = sorted(tp for tp, at in client.positions.items() if at.processed is None)
             if without:
                 return f"{group}: {client.host.name} does not know where {without[0]} begins"
+            if self.checker.remembered(client) < client.generation:
+                # it could not be, and went with its member: it will hear of it
+                return f"{group}: {client.host.name} was told what is not written down"
             lent = sorted(tp for tp in client.positions if not self.checker.owns(client, tp))
             if lent:
                 return f"{group}: {client.host.name} has {lent[0]}, but its member has not"

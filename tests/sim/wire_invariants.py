@@ -269,7 +269,7 @@ class WireChecker:
         known.names.add(self.instance(client))
         connection = client.connection
         unwell = connection is not None and not self.is_well(connection.gateway)
-        if self._remembered(client) < generation:
+        if self.remembered(client) < generation:
             self.kernel.happened["told without being remembered"] += 1
             awake = self.kernel.now - client.troubled_ms > AWAKE_MS
             told_nothing = not given and not self._is_member(client)
@@ -292,7 +292,7 @@ class WireChecker:
         sessions = [session for session, known in self._instances.items() if known == who]
         return any(self.checker.registered(who[0], session) for session in sessions)
 
-    def _remembered(self, client: WireClient) -> int:
+    def remembered(self, client: WireClient) -> int:
         """The generation that is written down for other gateways; -1: none."""
         above = self.checker.places.group(client.habits.group)
         node = self.checker.tree.nodes.get(f"{above}/clients/{self.instance(client)}")

@@ -58,7 +58,11 @@ def decode_group_state(name: str, data: bytes) -> GroupState | Malformed:
     """Of the same only the state, which is all that members want: of a group of many static members
     the rest is most of the work.
     """
-    return reading("group metadata", name, data, _state, METADATA_BYTES_MAX)
+    return (
+        reading("group metadata", name, data, _state, METADATA_BYTES_MAX)
+        if data
+        else GroupMetadata().state
+    )
 
 
 def encode_metadata(metadata: GroupMetadata, bytes_max: int = METADATA_WRITTEN_BYTES_MAX) -> bytes:

@@ -334,7 +334,7 @@ class WireMember:
         for tp, offset in message.offsets.items():
             self.held[tp] = (offset, message.metadata.get(tp, ""))
         if self._restoring is not None:
-            self._returned.came(message.offsets, self.has)
+            self._returned.came(message.offsets)
         for tp in message.unset:
             self.held[tp] = (-1, "")
         self._nothing_to_get = not message.offsets and not message.unset and not self.held

@@ -79,9 +79,11 @@ class Returned:
 
     stored: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def came(self, offsets: Mapping[TopicPartition, int], has: Collection[TopicPartition]) -> None:
-        """The agent was assigned these, of which the client has some."""
-        self.stored.update({tp: offset for tp, offset in offsets.items() if tp in has})
+    def came(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The agent was assigned these. Which of them the client has may not be known: what it was
+        told last could not be written down while ZooKeeper did not answer.
+        """
+        self.stored.update(offsets)
 
     def is_behind(self, tp: TopicPartition, offset: int) -> bool:
         """Whether a commit would go back. One that does not says that the client is as far: what it

@@ -208,6 +208,15 @@ def client(data: bytes) -> None:
     equal(decode_client("i", encode_client(found)), found)
 
 
+def group_state(data: bytes) -> None:
+    found, whole = codec.decode_group_state("g", data), codec.decode_metadata("g", data)
+    if isinstance(found, Malformed):
+        sayable(found)
+        holds(isinstance(whole, Malformed), "the state of what can be read cannot be")
+    elif not isinstance(whole, Malformed):
+        equal(found, whole.state)
+
+
 def gateway(data: bytes) -> None:
     node = "gateway-0000000007"
     found = decode_gateway(node, data)
@@ -266,6 +275,13 @@ HARNESSES = (
     plain("publication", "publication", codec.encode_publication),
     plain("replayed plan", "replayed_plan", codec.encode_replayed_plan),
     plain("metadata", "metadata", codec.encode_metadata),
+    Harness(
+        "group-state",
+        (f"{NAME}metadata:decode_group_state",),
+        group_state,
+        of_codec("metadata"),
+        MANY,
+    ),
     plain("partition state", "kafka"),
     plain("leader", "owner_offset_epoch", codec.encode_leader),
     Harness(

@@ -247,6 +247,17 @@ def test_what_a_client_was_told_that_was_not_written_is_given_up_only_when_it_jo
     assert scene.told == [msg.Revoked(5, {})]
 
 
+def test_nor_is_it_committed_behind_what_others_have_stored_meanwhile() -> None:
+    scene = restored(0)
+    waiting = scene.commit({0: 9, 1: 5}, generation=8)
+    scene.assigned(0, 1, offset=9)
+    behind = CommitAnswer(WireCode.NONE, {TopicPartition(TOPIC, 1): WireCode.REBALANCE_IN_PROGRESS})
+    (told,) = [message for message in scene.told if isinstance(message, msg.Commit)]
+    assert told.offsets == {TopicPartition(TOPIC, 0): 9}
+    scene.says(msg.CommitDone(told.token, msg.CommitOutcome.OK))
+    assert scene.answers[waiting] == behind
+
+
 def test_its_first_heartbeat_is_answered_well_and_soon() -> None:
     """Since when it has had no answer that keeps its session alive only the gateway before knew: a
     client of librdkafka gives its session up while its heartbeat is parked.
