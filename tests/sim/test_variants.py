@@ -52,7 +52,8 @@ TRIED_FIRST = {
     "change_commits_unfenced": (527, 1079, 2071, 2184),
     "source_first_word": (24, 33, 35),
     "evicted_goes_on": (45, 67, 77, 116),
-    "source_unfenced": (550,),
+    "source_unfenced": (639, 650),
+    "ahead_half_read": (385,),
 }
 
 
