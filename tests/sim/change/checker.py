@@ -128,6 +128,21 @@ class ChangeChecker(WireChecker):
         for one in before.members:
             if one.member_id not in stay:
                 self._is_out(group, one, before, after)
+        if after.phase is ClassicPhase.STABLE:
+            self._misses(group, after)
+
+    def _misses(self, group: str, state: ClassicState) -> None:
+        """Who has an instance stays a member without joining, and may not hear that what it has is
+        given to others; so it is with Kafka's own coordinator.
+        """
+        instances = {one.member_id: one.instance for one in state.members if one.instance}
+        for client in self.clients():
+            behind = client.habits.group == group and client.generation < state.generation
+            if client.member_id not in instances or not behind or not self.away(client):
+                continue
+            now = self.decided[group, state.generation, instances[client.member_id]]
+            for tp in client.positions.keys() - now:
+                self.of(client).excused.setdefault(tp, self.away(client))
 
     def given_to(self, group: str, member: ClassicMember) -> set[TopicPartition]:
         """What its leader has given a member."""
