@@ -234,7 +234,7 @@ class Wires:
             if without:
                 return f"{group}: {client.host.name} does not know where {without[0]} begins"
             if self.checker.remembered(client) < client.generation:
-                # it could not be, and went with its member: it will hear of it
+                # it could not be, its member is gone, and it is still to hear that it must join
                 return f"{group}: {client.host.name} was told what is not written down"
             lent = sorted(tp for tp in client.positions if not self.checker.owns(client, tp))
             if lent:

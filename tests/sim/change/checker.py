@@ -133,16 +133,16 @@ class ChangeChecker(WireChecker):
 
     def _misses(self, group: str, state: ClassicState) -> None:
         """Who has an instance stays a member without joining, and may not hear that what it has is
-        given to others; so it is with Kafka's own coordinator.
+        given to others; so it is with Kafka's own coordinator (KIP-345).
         """
         instances = {one.member_id: one.instance for one in state.members if one.instance}
         for client in self.clients():
             behind = client.habits.group == group and client.generation < state.generation
-            if client.member_id not in instances or not behind or not self.away(client):
-                continue
-            now = self.decided[group, state.generation, instances[client.member_id]]
-            for tp in client.positions.keys() - now:
-                self.of(client).excused.setdefault(tp, self.away(client))
+            why = self.away(client) if behind and client.member_id in instances else ""
+            if why:
+                now = self.decided[group, state.generation, instances[client.member_id]]
+                for tp in client.positions.keys() - now:
+                    self.of(client).excused.setdefault(tp, why)
 
     def given_to(self, group: str, member: ClassicMember) -> set[TopicPartition]:
         """What its leader has given a member."""
