@@ -22,6 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -64,15 +65,24 @@ class Collected:
     options: argparse.Namespace
 
 
-def changed_files(days: float) -> set[str]:
-    """Files that commits of the last days have changed, and what is not committed."""
+def changed_files(days: float, root: Path = ROOT) -> set[str]:
+    """Files that commits of the last days have changed, and what is not committed. The moment is
+    said in full: of "168.0 hours ago" git makes a moment of its own.
+    """
+    since = datetime.now(timezone.utc) - timedelta(days=days)
     commands = (
-        ["git", "log", f"--since={days * 24} hours ago", "--name-only", "--format="],
+        [
+            "git",
+            "log",
+            f"--since={since.isoformat(timespec='seconds')}",
+            "--name-only",
+            "--format=",
+        ],
         ["git", "diff", "--name-only", "HEAD"],
     )
     found = set()
     for command in commands:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"git cannot say what has changed: {done.stderr.strip()}")
         found.update(done.stdout.split())
