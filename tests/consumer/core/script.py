@@ -194,6 +194,8 @@ class World:
             beside += f" for streams {shown(m.streams)}" if m.streams else ""
             epoch = f" (epoch {m.assignment_epoch}){', more to come' if m.more else ''}"
             return f"assigned {shown(m.offsets)}{beside}{unset}{epoch}"
+        if isinstance(m, msg.Starting):
+            return f"starting {listed(m.partitions)}"
         if isinstance(m, msg.Revoke):
             self.revoke = m.token
             whole = "" if m.in_part else " as a whole"
