@@ -34,7 +34,7 @@ TRIED_FIRST = {
     "any_mode": (8, 20, 32),
     "first_offset_unmarked": (741,),
     "no_fence_for_asks": (0, 2, 9),
-    "no_replaced_process": (48, 50, 65),
+    "no_replaced_process": (65, 48),
     "no_older_lease": (428, 438, 465),
     "failsafe_unproved": (116, 133, 156),
     "failsafe_revives": (37, 52, 124),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from consumer.spark.decode.reader import close_idle
 from tests.harness.kafka import unique
 from tests.spark.decode.written import Log, write_all
 from zkcoord.stack.java import Java
@@ -50,6 +51,7 @@ def broker(
     started.protected = f"{HOST}:{protected}"
     started.start()
     yield started
+    close_idle()  # or they would look for it until the process ends
     started.kill()
 
 
