@@ -30,7 +30,9 @@ from tests.mutate.mutations import Mutant, mutated
 
 MEMORY_MAX = 6 << 30  # bytes of address space of a child
 SLACK_S = 20.0  # for what a mutant makes slower, beside the time of its tests
-TESTS_S = 8.0  # of the tests of one mutant, as they were surveyed; the slowest are left out
+# What the tests of one mutant may take, as surveyed, in processor time: on a busy machine no fewer
+# are run. The slowest are left out.
+TESTS_S = 8.0
 # What a test may not ask for: servers, whose connections a forked child would share.
 SERVERS = {"java", "zk_server", "old_zk_server", "own_zk_server", "ensemble", "kafka_broker"}
 
@@ -47,7 +49,7 @@ class Verdict(Enum):
 
 @dataclass
 class Seen:
-    """Of one test: how long it took, and the lines that it ran, by path."""
+    """Of one test: the processor time it took, and the lines that it ran, by path."""
 
     seconds: float = 0.0
     lines: dict[str, set[int]] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Lines:
     def noting(self) -> Iterator[Seen]:
         """What runs inside."""
         self.seen = Seen()
-        began = time.perf_counter()
+        began = time.process_time()
         threading.settrace(self._enter)
         sys.settrace(self._enter)
         try:
@@ -86,7 +88,7 @@ class Lines:
         finally:
             sys.settrace(None)
             threading.settrace(None)
-            self.seen.seconds = time.perf_counter() - began
+            self.seen.seconds = time.process_time() - began
 
 
 def asks_for_a_server(item: pytest.Item) -> bool:
