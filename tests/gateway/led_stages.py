@@ -12,9 +12,8 @@ while. Each kill happens in a rebalance that a consumer begins which joins or le
   where the generation was not written down, a client that had been given an id, and was in none
   yet, asks the next coordinator for another; and a leader whose gateway took the answer to its
   SyncGroup with it joins again, which begins a rebalance in a group that is stable by then. After
-  the others nobody has to; but after any of them kafka-python's leader at times joins again by
-  itself as soon as its SyncGroup is answered, where a poll of it has ended meanwhile (3.0.12, on a
-  busy machine; with what the kill brings, a journal had three in a row, all of that leader's);
+  the others nobody has to; but kafka-python's leader at times joins again by itself as soon as its
+  SyncGroup is answered, where a poll of it has ended meanwhile (3.0.12, on a busy machine);
 * each consumer that was there has heard of as many rebalances: assigned once for each;
 * at the end every record has been taken by somebody, and the coordinators' tapes replay.
 
@@ -93,9 +92,9 @@ AGAIN_MAX = {
     (Stage.BEFORE_SYNC, Victim.GATEWAY): 2,
     (Stage.AFTER_SYNC, Victim.GATEWAY): 2,
 }
-"""How many generations later a group may be after a kill, because of it."""
+"""How many generations later a group may be after a kill."""
 BY_ITSELF_MAX = 1
-"""And after any, because kafka-python's leader joins again by itself."""
+"""The same after others."""
 
 
 @dataclass
@@ -276,8 +275,7 @@ class LedGroupUnderFire:
         what = f"{victim.value} killed {stage.value}"
         found = self.state().generation
         self.outcome.again[stage, victim] += found != generation
-        again_max = AGAIN_MAX.get((stage, victim), 0) + BY_ITSELF_MAX
-        if not generation <= found <= generation + again_max:
+        if not generation <= found <= generation + AGAIN_MAX.get((stage, victim), BY_ITSELF_MAX):
             self.outcome.wrong.append(f"{what}: generation {found}, not {generation}")
         for client, calls in heard.items():
             told = [kind for kind, _ in client.calls[calls:]].count("assigned")

@@ -49,9 +49,12 @@ class Verdict(Enum):
 
 @dataclass
 class Seen:
-    """Of one test: the processor time it took, and the lines that it ran, by path."""
+    """Of one test: how long it took, by the clock and of the processor, and the lines that it ran,
+    by path.
+    """
 
     seconds: float = 0.0
+    processor_s: float = 0.0
     lines: dict[str, set[int]] = field(default_factory=dict)
 
 
@@ -80,7 +83,7 @@ class Lines:
     def noting(self) -> Iterator[Seen]:
         """What runs inside."""
         self.seen = Seen()
-        began = time.process_time()
+        began, used = time.perf_counter(), time.process_time()
         threading.settrace(self._enter)
         sys.settrace(self._enter)
         try:
@@ -88,7 +91,8 @@ class Lines:
         finally:
             sys.settrace(None)
             threading.settrace(None)
-            self.seen.seconds = time.process_time() - began
+            self.seen.seconds = time.perf_counter() - began
+            self.seen.processor_s = time.process_time() - used
 
 
 def asks_for_a_server(item: pytest.Item) -> bool:
@@ -189,7 +193,7 @@ class Trials:
         self._items = {item.nodeid: item for item in items}
         self._seen = seen
         self._by_line: dict[tuple[str, int], list[str]] = {}
-        for name in sorted(seen, key=lambda name: seen[name].seconds):
+        for name in sorted(seen, key=lambda name: seen[name].processor_s):
             for path, lines in seen[name].lines.items():
                 for line in lines:
                     self._by_line.setdefault((path, line), []).append(name)
@@ -198,7 +202,7 @@ class Trials:
         """The tests that run the line, the fastest first, as far as time goes."""
         chosen, left = [], TESTS_S
         for name in self._by_line.get((mutant.path, mutant.line), ()):
-            left -= self._seen[name].seconds
+            left -= self._seen[name].processor_s
             if chosen and left < 0:
                 break
             chosen.append(name)
